@@ -1,0 +1,1 @@
+"""Clusters, their files and layouts: no TensorFlow, no devices."""

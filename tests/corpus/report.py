@@ -1,0 +1,149 @@
+"""Results of a corpus run: one row a script, kept as JSON, and shown as a Markdown table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+EQUAL = "equal"
+TREND = "same trend"
+DIFFERS = "differs"
+FAILED = "does not run"
+
+INTRODUCTION = """\
+# Compatibility: public TF1 scripts under `whale run`
+
+Written by `make corpus CORPUS_HOME=...` (`tests/corpus/run.py`); do not edit. Public scripts, not one of them edited,
+are run by plain TensorFlow and by `whale run --devices {devices} --batch global`, and everything that their
+`Session.run` calls fetched, and the norms of all variables in the end, is compared.
+
+- **plan**: *cut (n)* when Whale cut n run signatures over the devices; then the reasons for what it kept on one
+  replica. *one replica*: nothing was cut.
+- **result**: *{equal}*: same number of runs, same variables, every number within {tolerance:g} (relative) of plain
+  TensorFlow. *{trend}*: two plain runs of the script do not agree (threads, unseeded generators), so only names and
+  shapes of variables are compared, and the trend of the loss must be that of one of three plain runs.
+- **values**: numbers compared. **largest difference**: relative, over all of them.
+- **seconds**: one process from start to end, on two shared CPU cores. It includes importing TensorFlow and is no
+  benchmark.
+- **environment**: *kit*: a tracing launcher brings the removed parts of TensorFlow 1 (`tf.contrib`); *whale*: `whale
+  run` brings them.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What came out for one script."""
+
+    id: str
+    repository: str
+    exercises: str
+    environment: str
+    """``kit`` or ``whale``: who resolves ``tf.contrib``."""
+    devices: int
+    plan: str
+    """``cut``, ``one replica`` or ``no plan``."""
+    cut: tuple[str, ...]
+    """Whale's lines about signatures that are cut."""
+    reasons: tuple[str, ...]
+    """Whale's reasons for one replica."""
+    result: str
+    """`EQUAL`, `TREND`, `DIFFERS` or `FAILED`."""
+    findings: tuple[str, ...]
+    """What differs, or the error."""
+    values: int
+    """Numbers compared."""
+    largest: float | None
+    """Largest relative difference; None when no numbers were compared or it is not finite."""
+    plain_seconds: float
+    whale_seconds: float
+
+    @property
+    def good(self) -> bool:
+        """True when the script ran, planned, and gave what plain TensorFlow gives."""
+        return self.result in (EQUAL, TREND) and self.plan != "no plan"
+
+
+def read_rows(path: Path) -> dict[tuple[str, str], Row]:
+    """Rows of an earlier run by script and environment; none when there is no file."""
+    if not path.exists():
+        return {}
+    rows = [_row(data) for data in json.loads(path.read_text(encoding="utf-8"))]
+    return {(row.id, row.environment): row for row in rows}
+
+
+def _row(data: dict[str, Any]) -> Row:
+    lists = {key: tuple(data[key]) for key in ("cut", "reasons", "findings")}
+    return Row(**{**data, **lists})
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Keep rows as JSON."""
+    data = [dataclasses.asdict(row) for row in rows]
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def in_order(rows: Mapping[tuple[str, str], Row], ids: Iterable[str]) -> list[Row]:
+    """Rows by environment, then in the kit's order."""
+    position = {name: index for index, name in enumerate(ids)}
+    return sorted(rows.values(), key=lambda row: (row.environment, position.get(row.id, len(position))))
+
+
+def markdown(rows: Iterable[Row], tolerance: float) -> str:
+    """The page."""
+    rows = list(rows)
+    devices = " or ".join(str(count) for count in sorted({row.devices for row in rows}))
+    text = INTRODUCTION.format(devices=devices, equal=EQUAL, trend=TREND, tolerance=tolerance)
+    for environment in dict.fromkeys(row.environment for row in rows):
+        chosen = [row for row in rows if row.environment == environment]
+        text += f"\n## Environment: {environment}\n\n{_summary(chosen)}\n\n{_table(chosen)}\n"
+    return text
+
+
+def _summary(rows: list[Row]) -> str:
+    plans = {plan: sum(row.plan == plan for row in rows) for plan in ("cut", "one replica", "no plan")}
+    results = {result: sum(row.result == result for row in rows) for result in (EQUAL, TREND, DIFFERS, FAILED)}
+    counts = [f"{count} {name}" for name, count in {**plans, **results}.items() if count]
+    return f"{len(rows)} scripts: {', '.join(counts)}."
+
+
+def _table(rows: list[Row]) -> str:
+    headings = (
+        "id",
+        "repository",
+        "exercises",
+        "plan",
+        "result",
+        "values",
+        "largest difference",
+        "seconds plain / whale",
+    )
+    lines = [_line(headings), _line("---" for _ in headings)]
+    lines += [
+        _line(
+            (
+                row.id,
+                row.repository,
+                row.exercises,
+                "; ".join((f"{row.plan} ({len(row.cut)})" if row.cut else row.plan, *row.reasons)),
+                "; ".join((row.result, *row.findings)),
+                str(row.values) if row.values else "-",
+                "-" if row.largest is None else f"{row.largest:.0e}" if row.largest else "0",
+                f"{row.plain_seconds:.0f} / {row.whale_seconds:.0f}",
+            )
+        )
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def finite(value: float) -> float | None:
+    """``value``, or None when it is infinite or not a number, which JSON cannot hold."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,190 @@
+"""Scripts with control flow, run by the cases once with control flow v1 and once with v2."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.numerics.case import record_variables
+from tests.numerics.data import batches, plane
+
+
+def fit(tf, record, x, y, output, rows=20, extra=None):
+    """Train on the squared error of ``output`` over batches of 7 with a short last one; record all."""
+    features, targets = plane(rows=rows, width=3)
+    loss = tf.reduce_mean(tf.square(output - y))
+    train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for step in range(4):
+            for a, b in batches(7, features, targets):
+                feeds = {x: a, y: b}
+                if extra is not None:
+                    feeds[extra[0]] = extra[1](step)
+                record("loss", sess.run([loss, train], feeds)[0])
+        record_variables(tf, sess, record)
+
+
+def inputs(tf):
+    """Placeholders of features [batch, 3] and targets [batch, 1]."""
+    return tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [None, 1])
+
+
+def while_loop(tf, record, workdir):
+    """A fixed number of steps over the batch's hidden state, with gradients through the loop."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [3, 3])
+    _, state = tf.while_loop(lambda i, s: i < 4, lambda i, s: (i + 1, tf.tanh(tf.matmul(s, w)) + 0.1 * x), [0, x])
+    fit(tf, record, x, y, tf.layers.dense(state, 1))
+
+
+def while_until_the_batch_is_small(tf, record, workdir):
+    """The loop's bound is read from the whole batch: its largest norm, halved until below one."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [3, 3])
+
+    def largest(state):
+        return tf.reduce_max(tf.reduce_sum(tf.square(state), axis=1))
+
+    count, state = tf.while_loop(lambda i, s: largest(s) > 1.0, lambda i, s: (i + 1, 0.6 * s), [0, tf.matmul(x, w)])
+    fit(tf, record, x, y, tf.layers.dense(state, 1) * tf.cast(count, tf.float32))
+
+
+def nested_while(tf, record, workdir):
+    """A loop inside a loop, with a loop-invariant batch tensor and a gradient through both."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [3, 3])
+
+    def outer(i, state):
+        _, inner = tf.while_loop(lambda j, s: j < i, lambda j, s: (j + 1, tf.tanh(tf.matmul(s, w))), [0, state])
+        return i + 1, inner + x
+
+    _, state = tf.while_loop(lambda i, s: i < 3, outer, [0, x])
+    fit(tf, record, x, y, tf.layers.dense(state, 1))
+
+
+def cond(tf, record, workdir):
+    """tf.cond on a fed flag, with variables read in only one of the branches."""
+    x, y = inputs(tf)
+    wide = tf.placeholder(tf.bool, [])
+    a, b = tf.get_variable("a", [3, 1]), tf.get_variable("b", [3, 1])
+    output = tf.cond(wide, lambda: tf.matmul(x, a + b), lambda: tf.matmul(tf.nn.relu(x), a))
+    fit(tf, record, x, y, output, extra=(wide, lambda step: step % 2 == 0))
+
+
+def cond_on_a_batch_statistic(tf, record, workdir):
+    """The predicate compares the mean over the whole batch: one value for all devices."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [3, 1])
+    positive = tf.reduce_mean(y) > 0.0
+    output = tf.cond(positive, lambda: tf.matmul(x, w), lambda: tf.matmul(tf.abs(x), w) - 1.0)
+    fit(tf, record, x, y, output)
+
+
+def case_of_three(tf, record, workdir):
+    """tf.case over a fed integer, with a default."""
+    x, y = inputs(tf)
+    choice = tf.placeholder(tf.int32, [])
+    w = tf.get_variable("w", [3, 1])
+    product = tf.matmul(x, w)
+    branches = [(tf.equal(choice, 0), lambda: product), (tf.equal(choice, 1), lambda: tf.square(product))]
+    output = tf.case(branches, default=lambda: tf.sin(product), exclusive=True)
+    fit(tf, record, x, y, output, extra=(choice, lambda step: step % 3))
+
+
+def map_fn(tf, record, workdir):
+    """tf.map_fn over the rows of the batch."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [3, 3])
+
+    def one(row):
+        return tf.reduce_sum(tf.tanh(tf.linalg.matvec(w, row)), keepdims=True)
+
+    fit(tf, record, x, y, tf.map_fn(one, x) * tf.get_variable("scale", [], initializer=tf.ones_initializer()))
+
+
+def map_fn_of_a_pair(tf, record, workdir):
+    """tf.map_fn over two batch tensors at once, returning another type."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [3, 1])
+    sign = tf.map_fn(lambda pair: tf.reduce_sum(pair[0]) * pair[1][0] > 0.0, (x, y), dtype=tf.bool)
+    fit(tf, record, x, y, tf.matmul(x, w) * tf.where(sign, tf.ones_like(y[:, 0]), 0.5 * tf.ones_like(y[:, 0]))[:, None])
+
+
+def scan(tf, record, workdir):
+    """tf.scan over time, the batch being dim 1 of its elements."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [1, 1])
+    steps = tf.transpose(x)[:, :, None]
+    states = tf.scan(lambda state, now: tf.tanh(tf.matmul(state, w) + now), steps, initializer=tf.zeros_like(y))
+    fit(tf, record, x, y, tf.layers.dense(tf.transpose(states[:, :, 0]), 1))
+
+
+def foldl(tf, record, workdir):
+    """tf.foldl accumulates the columns of the batch."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [], initializer=tf.constant_initializer(0.3))
+    total = tf.foldl(lambda state, column: tf.nn.elu(w * state + column), tf.transpose(x), tf.zeros_like(y[:, 0]))
+    fit(tf, record, x, y, total[:, None])
+
+
+def loop_in_cond(tf, record, workdir):
+    """A while_loop in one branch of a cond, gradients through both."""
+    x, y = inputs(tf)
+    deep = tf.placeholder(tf.bool, [])
+    w = tf.get_variable("w", [3, 3])
+
+    def loop():
+        return tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, tf.tanh(tf.matmul(s, w))), [0, x])[1]
+
+    state = tf.cond(deep, loop, lambda: tf.matmul(x, w))
+    fit(tf, record, x, y, tf.layers.dense(state, 1), extra=(deep, lambda step: step != 1))
+
+
+def assign_in_a_branch(tf, record, workdir):
+    """A branch counts its uses in a variable: the side effect happens once a step."""
+    x, y = inputs(tf)
+    count = tf.get_variable("count", [], tf.int32, tf.zeros_initializer(), trainable=False, use_resource=True)
+    w = tf.get_variable("w", [3, 1])
+    positive = tf.reduce_sum(y) > 0.0
+
+    def counted():
+        with tf.control_dependencies([tf.assign_add(count, 1)]):
+            return tf.identity(tf.matmul(x, w))
+
+    fit(tf, record, x, y, tf.cond(positive, counted, lambda: -tf.matmul(x, w)))
+
+
+def growing_state(tf, record, workdir):
+    """A loop variable whose shape changes: tokens are appended one column at a time, greedily."""
+    x, y = inputs(tf)
+    w = tf.get_variable("w", [3, 3])
+    tokens = tf.cast(tf.zeros_like(y), tf.int64)
+
+    def body(i, tokens):
+        last = tf.one_hot(tokens[:, -1], 3) + x
+        best = tf.argmax(tf.matmul(last, w), axis=1)
+        return i + 1, tf.concat([tokens, best[:, None]], axis=1)
+
+    shapes = [tf.TensorShape([]), tf.TensorShape([None, None])]
+    _, tokens = tf.while_loop(lambda i, t: i < 3, body, [0, tokens], shape_invariants=shapes)
+    chosen = tf.reduce_sum(tf.one_hot(tokens, 3), axis=1)
+    values = 0.3 * np.random.RandomState(2).randn(3, 3).astype(np.float32)
+    fit(tf, record, x, y, tf.layers.dense(tf.matmul(chosen, tf.constant(values)), 1))
+
+
+ALL = (
+    while_loop,
+    while_until_the_batch_is_small,
+    nested_while,
+    cond,
+    cond_on_a_batch_statistic,
+    case_of_three,
+    map_fn,
+    map_fn_of_a_pair,
+    scan,
+    foldl,
+    loop_in_cond,
+    assign_in_a_branch,
+    growing_state,
+)
+"""Every script of this module."""

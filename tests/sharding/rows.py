@@ -1,0 +1,58 @@
+"""One row of an op table: a tiny graph around one op, and what is expected of its placement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """What a row may build on. ``b`` is the batch size; everything but ``w`` has it as its first dim."""
+
+    x: Any
+    """float32 ``[b, *sample]``: the fed values times ``w``."""
+    y: Any
+    """float32 ``[b, *sample]``: fed."""
+    ids: Any
+    """int32 ``[b]``, each 0 to 3: fed."""
+    mask: Any
+    """bool ``[b]``: fed."""
+    w: Any
+    """float32 ``[sample[-1]]``: a trainable variable."""
+
+    @property
+    def b(self) -> Any:
+        """The batch size: a number where the script fixed it, else read from the shape."""
+        static = self.x.shape[0]
+        number = static if isinstance(static, int) or static is None else static.value
+        if number is not None:
+            return number
+        import tensorflow.compat.v1 as tf
+
+        return tf.shape(self.x)[0]
+
+
+Build = Callable[[Any, Inputs], Any]
+"""``build(tf, inputs)``: a tensor, or a tuple of tensors, to fetch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A graph to run on one device and on pieces."""
+
+    name: str
+    """Unique in its table; starts with the op type."""
+    build: Build
+    """Makes the op under test."""
+    sample: tuple[int, ...] = (4,)
+    """Dims of one sample of ``x`` and ``y``."""
+    whole: tuple[str, ...] = ()
+    """Op types that cannot run on pieces here; any other op that does not is a fault."""
+    gradient: bool = True
+    """Whether the outputs can be differentiated."""
+    modes: tuple[str, ...] = ("static", "dynamic", "drawn")
+    """How the batch enters: fed under a fixed shape, fed under an open one, drawn from an iterator."""
+    tolerance: float = 1e-5
+    """Largest accepted difference, relative to the largest magnitude in the array."""

@@ -1,0 +1,224 @@
+"""Whale: trains a TensorFlow static-graph script written for one device on many.
+
+Importing this package does not import TensorFlow; the first function called does, and says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from whale.annotations.graph_keys import GraphKeys
+from whale.annotations.strategies import Kind
+
+# The package ``whale.cluster`` and the function ``cluster`` share a name. Importing a package sets it as an attribute
+# of its parent, once: imported here, before the function below is bound, it cannot replace the function later.
+# ``from whale.cluster import ...`` works as ever, for it does not look at the attribute.
+from whale.cluster import Layout
+from whale.config import Config, Env
+from whale.errors import (
+    CaptureError,
+    ClusterError,
+    ConfigError,
+    ContribError,
+    PlanError,
+    ScopeError,
+    SessionError,
+    SetupError,
+    VerifyError,
+    WhaleError,
+)
+
+if TYPE_CHECKING:
+    from whale.annotations.cluster_scope import ClusterScope
+    from whale.annotations.scopes import StrategyScope
+    from whale.annotations.strategies import DevicesArgument
+
+__all__ = [
+    "CaptureError",
+    "ClusterError",
+    "Config",
+    "ConfigError",
+    "ContribError",
+    "Env",
+    "GraphKeys",
+    "PlanError",
+    "ScopeError",
+    "SessionError",
+    "SetupError",
+    "VerifyError",
+    "WhaleError",
+    "add_to_collection",
+    "auto_parallel",
+    "cluster",
+    "current_scope_as_default",
+    "get_all_collections",
+    "get_collection",
+    "init",
+    "pipeline",
+    "replica",
+    "replicate",
+    "set_default_strategy",
+    "shutdown",
+    "split",
+    "stage",
+]
+
+
+def init(config: Config | None = None) -> None:
+    """Installs Whale in this process, for the sessions made from now on.
+
+    A second call starts afresh: scopes, default strategy, layout and collections are forgotten. No call is needed
+    before the other functions: the first of them initialises with defaults. ``shutdown`` undoes it.
+
+    Args:
+        config: values of configuration keys; environment variables complete it.
+
+    Raises:
+        SetupError: TensorFlow is absent, of a version Whale does not know, or in eager mode.
+        ConfigError: a key or value is wrong.
+        ClusterError: the environment names several processes, or devices that do not exist.
+        ScopeError: a scope is open.
+    """
+    _calls().init(config)
+
+
+def shutdown() -> None:
+    """Undoes ``init``: TensorFlow is as it was before, and what the script said is forgotten."""
+    _calls().shutdown()
+
+
+def cluster(
+    worker_hosts: str | Sequence[str] | None = None,
+    ps_hosts: str | Sequence[str] | None = None,
+    job_name: str = "worker",
+    rank: int = 0,
+    layout: Layout = "all",
+) -> ClusterScope:
+    """Hands the devices out by a layout, which is in force until another call, or within a ``with`` block.
+
+    The result has ``slices`` (device strings by slice, replica and position), ``total_gpu_num`` and ``worker_num``.
+    Scopes that name no devices take all devices of the layout.
+
+    Args:
+        worker_hosts: addresses of the worker processes; None: from ``TF_CONFIG``. This version runs in one.
+        ps_hosts: addresses of further processes, which train as the workers do.
+        job_name: the job of this process.
+        rank: its index in that job.
+        layout: ``"all"``, ``"auto"``, ``"aware_row"``, ``{"average": n}``, ``{"row": n}``, ``{"column": n}``,
+            ``{"aware_row": n}`` or ``{"specific": [...]}``.
+
+    Raises:
+        ClusterError: a host, layout or device is wrong, a layout asks for more devices than there are, or the job has
+            several processes.
+    """
+    return _calls().cluster(worker_hosts, ps_hosts, job_name, rank, layout)
+
+
+def replica(devices: DevicesArgument = None, device_count: int | None = None, name: str | None = None) -> StrategyScope:
+    """A scope whose ops are copied to every device, each copy with its share of the batch.
+
+    Args:
+        devices: device strings, or an entry of ``cluster().slices``; None: all of the cluster or its layout.
+        device_count: devices that one copy of the model gives to this scope; must divide the devices there are.
+        name: for messages and plans.
+
+    Raises:
+        ClusterError: the devices do not exist, or are fewer than asked for.
+        ScopeError: on entering, when it stands inside another replica scope.
+    """
+    return _calls().scope(Kind.REPLICA, devices, device_count, name)
+
+
+def replicate(device_count: int | None = None, name: str | None = None) -> StrategyScope:
+    """EPL's name for ``replica``."""
+    return _calls().scope(Kind.REPLICA, None, device_count, name)
+
+
+def stage(devices: DevicesArgument = None, device_count: int | None = None, name: str | None = None) -> StrategyScope:
+    """One part of a pipeline. Not available in this version: entering it raises ScopeError."""
+    return _calls().scope(Kind.STAGE, devices, device_count, name)
+
+
+def pipeline(num_micro_batch: int = 1, strategy: str | None = None) -> StrategyScope:
+    """Stages that work on micro-batches. Not available in this version: entering it raises ScopeError."""
+    return _calls().scope(Kind.PIPELINE, num_micro_batches=num_micro_batch, schedule=strategy)
+
+
+def split(devices: DevicesArgument = None, device_count: int | None = None, name: str | None = None) -> StrategyScope:
+    """Operators cut over devices. Not available in this version: entering it raises ScopeError."""
+    return _calls().scope(Kind.SPLIT, devices, device_count, name)
+
+
+def current_scope_as_default() -> None:
+    """Called inside a scope: ops made after it, outside of every scope, belong to it as well.
+
+    Raises:
+        ScopeError: no scope is open.
+    """
+    _calls().current_scope_as_default()
+
+
+def set_default_strategy(strategy: StrategyScope) -> None:
+    """Ops made from now on outside of every scope belong to this strategy, in graphs made later too.
+
+    Raises:
+        ScopeError: the argument is no scope.
+    """
+    _calls().set_default_strategy(strategy)
+
+
+def auto_parallel(*strategies: object) -> None:
+    """Leaves the strategy to Whale: one of those given (``wh.replica``), or any. No other call is needed.
+
+    Raises:
+        ScopeError: an argument is no strategy, or not available in this version.
+    """
+    _calls().auto_parallel(strategies, _STRATEGIES)
+
+
+def add_to_collection(tensors: Any, key: str) -> None:
+    """Says how the values that the copies hold of a tensor, or of each in a list, are merged when it is fetched.
+
+    Args:
+        tensors: a tensor or variable, or a list of them.
+        key: one of ``GraphKeys``.
+
+    Raises:
+        ScopeError: the key or a tensor is wrong, or a tensor has another rule already.
+    """
+    _calls().add_to_collection(tensors, key)
+
+
+def get_collection(key: str) -> list[Any]:
+    """The tensors of the default graph that were added under a key."""
+    return _calls().get_collection(key)
+
+
+def get_all_collections() -> list[list[Any]]:
+    """The tensors of the default graph that were added, one list for each of ``GraphKeys``, in their order."""
+    return _calls().get_all_collections()
+
+
+_STRATEGIES = (
+    (replica, Kind.REPLICA),
+    (replicate, Kind.REPLICA),
+    (stage, Kind.STAGE),
+    (pipeline, Kind.PIPELINE),
+    (split, Kind.SPLIT),
+)
+
+
+@functools.cache
+def _calls():
+    """The module behind the functions above. It imports TensorFlow, hence not before one of them is called.
+
+    No annotation says what is returned: type checkers find the module, and so the types of its functions.
+    """
+    from whale.runtime.tf1.version import require_tensorflow
+
+    require_tensorflow()
+    from whale.runtime import calls
+
+    return calls

@@ -1,0 +1,167 @@
+"""The private TensorFlow names Whale relies on, one small function per need.
+
+Nothing outside this file touches a private name. Checked with TensorFlow 2.15 to 2.21.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.client import pywrap_tf_session as c_api
+from tensorflow.python.client import session as session_module
+from tensorflow.python.framework import c_api_util, op_def_registry
+from tensorflow.python.ops import gradients_util
+
+BaseSession = session_module.BaseSession
+
+Handle = Any
+"""A TF_Operation of a C graph."""
+
+
+def original_op(op: tf.Operation) -> tf.Operation | None:
+    """The forward op whose gradient ``op`` computes, where ``tf.gradients`` noted it."""
+    return getattr(op, "_original_op", None)
+
+
+def attribute_scope(graph: tf.Graph, attributes: Mapping[str, tf.AttrValue]) -> contextlib.AbstractContextManager[None]:
+    """Within the scope, every op made in the graph carries the attributes."""
+    return graph._attr_scope(dict(attributes))
+
+
+def op_is_stateful(op_type: str) -> bool:
+    """Whether TensorFlow registers the op type as stateful; unknown types (functions) count as stateful."""
+    definition = op_def_registry.get(op_type)
+    return True if definition is None else definition.is_stateful
+
+
+def op_definition(op_type: str) -> Any | None:
+    """The OpDef of a type, or None."""
+    return op_def_registry.get(op_type)
+
+
+def graph_version(graph: tf.Graph) -> int:
+    """A number that grows with every op added."""
+    return graph._last_id if hasattr(graph, "_last_id") else graph.version
+
+
+def tensor_output(operation: Handle, index: int) -> Any:
+    """A TF_Output naming one output of a TF_Operation."""
+    return c_api_util.tf_output(operation, index)
+
+
+def import_nodes(
+    graph: tf.Graph,
+    serialized: bytes,
+    inputs: Mapping[tuple[str, int], Any],
+    controls: Mapping[str, Handle],
+    wanted: Sequence[str],
+) -> dict[str, Handle]:
+    """Adds a serialized GraphDef to a graph's C graph without making a Python op.
+
+    Args:
+        graph: the shadow graph.
+        serialized: the GraphDef.
+        inputs: for tensors named in it but made earlier, (op name, index) -> TF_Output.
+        controls: for ops named as control inputs but made earlier, op name -> TF_Operation.
+        wanted: names of new nodes whose handles are returned.
+
+    Raises:
+        tf.errors.OpError: TensorFlow refuses a node.
+    """
+    options = c_api_util.ScopedTFImportGraphDefOptions()
+    c_api.TF_ImportGraphDefOptionsSetPrefix(options.options, "")
+    c_api.TF_ImportGraphDefOptionsSetUniquifyNames(options.options, False)
+    c_api.TF_ImportGraphDefOptionsSetValidateColocationConstraints(options.options, False)
+    for (name, index), output in inputs.items():
+        c_api.TF_ImportGraphDefOptionsAddInputMapping(options.options, name, index, output)
+    for name, operation in controls.items():
+        c_api.TF_ImportGraphDefOptionsRemapControlDependency(options.options, name, operation)
+    for name in wanted:
+        c_api.TF_ImportGraphDefOptionsAddReturnOperation(options.options, name)
+    with c_api_util.tf_buffer(serialized) as buffer, graph._c_graph.get() as c_graph:
+        raw = c_api.TF_GraphImportGraphDefWithResults(c_graph, buffer, options.options)
+        results = c_api_util.ScopedTFImportGraphDefResults(raw)
+        operations = c_api.TF_ImportGraphDefResultsReturnOperations(results.results)
+        return dict(zip(wanted, operations))
+
+
+def new_session(graph: tf.Graph, target: bytes | None, config: tf.ConfigProto) -> Any:
+    """A C session on a graph."""
+    options = c_api.TF_NewSessionOptions(target=target, config=config)
+    try:
+        with graph._c_graph.get() as c_graph:
+            return c_api.TF_NewSessionRef(c_graph, options)
+    finally:
+        c_api.TF_DeleteSessionOptions(options)
+
+
+def replace_session(session: BaseSession, fresh: Any) -> None:
+    """Makes a Python session drive another C session, and releases the one it had."""
+    old = session._session
+    session._session = fresh
+    if old is not None:
+        c_api.TF_CloseSession(old)
+        c_api.TF_DeleteSession(old)
+
+
+def extend_session(session: BaseSession) -> None:
+    """Tells the C session about nodes added to its graph."""
+    c_api.ExtendSession(session._session)
+
+
+def run_session(
+    session: BaseSession,
+    options: Any,
+    feeds: Mapping[Any, Any],
+    fetches: Sequence[Any],
+    targets: Sequence[Handle],
+    metadata: Any,
+) -> list[Any]:
+    """One step of the C session; fetches and feeds are TF_Outputs, targets TF_Operations."""
+    return c_api.TF_SessionRun_wrapper(session._session, options, feeds, fetches, targets, metadata)
+
+
+@contextlib.contextmanager
+def patched(owner: Any, replacements: Mapping[str, Any]) -> Iterator[None]:
+    """Replaces attributes of a class or module for the time of the context."""
+    undo = patch(owner, replacements)
+    try:
+        yield
+    finally:
+        undo()
+
+
+def patch(owner: Any, replacements: Mapping[str, Any]) -> Any:
+    """Replaces attributes of a class or module; returns the function that restores them."""
+    saved = {name: owner.__dict__[name] for name in replacements}
+    for name, value in replacements.items():
+        setattr(owner, name, value)
+
+    def undo() -> None:
+        for name, value in saved.items():
+            setattr(owner, name, value)
+
+    return undo
+
+
+def output_shapes(operations: Iterable[tf.Operation]) -> dict[str, list[tuple[int | None, ...] | None]]:
+    """Static shapes of every output of the operations, by op name."""
+    shapes: dict[str, list[tuple[int | None, ...] | None]] = {}
+    for op in operations:
+        row: list[tuple[int | None, ...] | None] = []
+        for tensor in op.outputs:
+            shape = tensor.shape
+            row.append(None if shape.rank is None else tuple(shape.as_list()))
+        shapes[op.name] = row
+    return shapes
+
+
+gradients_helper_owner = gradients_util
+
+
+def graph_producer() -> int:
+    """The GraphDef version TensorFlow writes."""
+    return int(tf.GRAPH_DEF_VERSION)

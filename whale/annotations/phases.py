@@ -1,0 +1,351 @@
+"""What each op of a graph is for.
+
+The rules, in order; the first that fits decides. Edges are data edges unless said.
+
+1. SAVE: checkpoint ops, what is computed from a restored value alone, and what only they read.
+2. INIT: the initialisers of variables and tables, iterator initialisers, questions whether a variable is initialised,
+   and what only they read. (What the pipeline of an iterator reads is INPUT.)
+3. BACKWARD: ops that ``tf.gradients`` noted, and sums and joins of nothing but such ops; where there is no note, the
+   ops that ``gradients.py`` finds by structure. All ops of a v1 loop are on one side: pushing an activation on a stack
+   for the backward loop is work of the forward loop. A gradient that the loss itself reads (a gradient penalty, the
+   inner step of MAML) is BACKWARD where it was noted, and a part of the forward pass where it was not.
+4. UPDATE: ops that write variables; what is computed from backward ops or updates and read by no backward op; what
+   only updates read, as far as it depends on no batch (learning rates, slots, decayed powers).
+5. INPUT: sources of batches (placeholders, iterators, datasets, queues, readers, py_func without arguments), what is
+   computed from them without any variable, and what only they read. So FORWARD begins where the first variable comes in.
+6. OTHER: summaries, and what nothing of a step reads.
+7. FORWARD: whatever else depends on a batch or a variable.
+
+Two kinds of ops have no place of their own and belong to the first phase that reads them (in the order of ``Phase``):
+ops whose values depend on no batch and no variable, except through shapes (constants, random numbers, zeros), and
+variables with their plain reads. An op without outputs that only waits for others (a group) belongs to the latest
+phase of a step that it waits for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from whale.annotations.gradients import backward_region, gradient_tensors
+from whale.annotations.writes import RESTORES, Writes, direct_reads, writes_of
+from whale.ir.flow import Flow, flow
+from whale.ir.program import Op, Phase, Program
+from whale.sharding.rules.state import HOLDERS
+
+SOURCES = frozenset(
+    "Placeholder PlaceholderV2 PlaceholderWithDefault Iterator IteratorV2 OneShotIterator AnonymousIterator "
+    "AnonymousIteratorV2 AnonymousIteratorV3 IteratorGetNext IteratorGetNextSync IteratorGetNextAsOptional "
+    "IteratorToStringHandle IteratorFromStringHandle IteratorFromStringHandleV2 OptionalGetValue InfeedDequeue "
+    "InfeedDequeueTuple Unstage Stage ReadFile MatchingFiles".split()
+)
+"""Op types that bring batches into a graph; queues, readers and datasets are known by their names."""
+
+_SOURCE_WORDS = ("Queue", "Reader", "Dataset")
+_SHAPES = frozenset("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs".split())
+"""Ops whose values do not depend on the values of their inputs."""
+_CHECKPOINT = frozenset("Save SaveSlices SaveV2 MergeV2Checkpoints ShardedFilename ShardedFilespec".split()) | RESTORES
+_INITIALISES = frozenset(
+    "InitializeTable InitializeTableV2 InitializeTableFromTextFile InitializeTableFromTextFileV2 LookupTableImport "
+    "LookupTableImportV2 MakeIterator".split()
+)
+_ASKS = frozenset({"IsVariableInitialized", "VarIsInitializedOp"})
+_JOINS = frozenset({"AddN", "ConcatV2", "AddV2"})
+"""How ``tf.gradients`` joins the gradients of a tensor that several ops read."""
+
+_ORDER = {phase: number for number, phase in enumerate(Phase)}
+_STEP = (Phase.INPUT, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+_BATCH, _VARIABLE = 1, 2
+
+
+def classify(program: Program, trainable: Iterable[str]) -> Program:
+    """The program with the phase of every op, and the forward op of every op of the backward pass.
+
+    Args:
+        program: a captured graph.
+        trainable: names of the ops that hold the trainable variables.
+    """
+    edges = flow(program)
+    return classify_flow(program, edges, writes_of(edges), frozenset(trainable))
+
+
+def classify_flow(program: Program, edges: Flow, writes: Writes, trainable: frozenset[str]) -> Program:
+    """As ``classify``, for edges and writes that are known already."""
+    phases = _Phases(edges, writes, trainable).run()
+    notes = _forward_ops(edges, phases)
+    ops = {
+        name: dataclasses.replace(op, phase=phases[name], forward=notes.get(name)) for name, op in program.ops.items()
+    }
+    return dataclasses.replace(program, ops=ops)
+
+
+class _Phases:
+    """One classification in progress: each method gives phases to some of the ops that have none yet."""
+
+    def __init__(self, edges: Flow, writes: Writes, trainable: frozenset[str]) -> None:
+        self.edges = edges
+        self.writes = writes
+        self.trainable = trainable
+        self.found: dict[str, Phase] = {}
+        self.reads = direct_reads(edges)
+        self.depends = self._dependencies()
+        self.floating = {name for name, bits in self.depends.items() if not bits} | self.reads
+        self.floating -= {op.name for op in edges.ops.values() if _has_place(op)}
+
+    def run(self) -> dict[str, Phase]:
+        self._setup()
+        self._backward()
+        self._update()
+        self._rest()
+        self._float()
+        self._groups()
+        self._correct_setup()
+        return self.found
+
+    def _dependencies(self) -> dict[str, int]:
+        """For each op, whether its values depend on a batch, on a variable."""
+        edges = self.edges
+        bits: dict[str, int] = {}
+        frames = edges.frames()
+        in_frame: dict[str, int] = {}
+        changed = True
+        while changed:
+            changed = False
+            for op in edges.order:
+                name = op.name
+                value = bits.get(name, 0)
+                if op.type in HOLDERS:
+                    value |= _VARIABLE
+                elif is_source(op):
+                    value |= _BATCH
+                elif op.type not in _SHAPES:
+                    for producer in edges.producers[name]:
+                        value |= bits.get(producer, 0)
+                frame = frames.get(name)
+                if frame is not None:
+                    # A loop over the model is forward as a whole, its counter included.
+                    if value & _VARIABLE and not in_frame.get(frame, 0) and op.type not in ("Enter", "RefEnter"):
+                        in_frame[frame] = _VARIABLE
+                        changed = True
+                    value |= in_frame.get(frame, 0)
+                if value != bits.get(name):
+                    bits[name] = value
+                    changed = changed or edges.looping
+        return bits
+
+    # -- what is not of a step ---------------------------------------------------------------------------------
+
+    def _setup(self) -> None:
+        found, edges = self.found, self.edges
+        for write in self.writes.restores:
+            found[write.op.name] = Phase.SAVE
+        for write in self.writes.initialisers.values():
+            found[write.op.name] = Phase.INIT
+        for op in edges.order:
+            if op.type in _CHECKPOINT:
+                found[op.name] = Phase.SAVE
+            elif op.type in _INITIALISES or op.type in _ASKS:
+                found[op.name] = Phase.INIT
+            elif "Summary" in op.type:
+                found[op.name] = Phase.OTHER
+            elif op.name not in found and op.type not in HOLDERS and not is_source(op):
+                self._follow_setup(op)
+        for op in reversed(edges.order):
+            if op.name not in found and op.type not in HOLDERS:
+                readers = {found.get(reader) for reader in edges.readers[op.name]}
+                allowed = {Phase.SAVE} if is_source(op) else {Phase.SAVE, Phase.INIT}
+                if readers and readers <= allowed:
+                    found[op.name] = Phase.INIT if Phase.INIT in readers else Phase.SAVE
+
+    def _follow_setup(self, op: Op) -> None:
+        """What is computed from restored values, or from answers about initialisation, and constants alone."""
+        producers = {name for name in self.edges.producers[op.name]}
+        setup = {self.found[name] for name in producers if name in self.found}
+        rest = [name for name in producers if name not in self.found]
+        if len(setup) == 1 and setup <= {Phase.SAVE, Phase.INIT} and all(not self.depends[name] for name in rest):
+            self.found[op.name] = setup.pop()
+
+    def _correct_setup(self) -> None:
+        """What a step reads is of the step, whatever else reads it."""
+        written = {write.op.name for write in self.writes.initialisers.values()}
+        for op in reversed(self.edges.order):
+            if self.found[op.name] in (Phase.SAVE, Phase.INIT) and op.name not in written:
+                readers = [self.found[reader] for reader in self.edges.readers[op.name]]
+                step = [phase for phase in readers if phase in _STEP]
+                if step and op.type not in _INITIALISES:
+                    self.found[op.name] = Phase.FORWARD if Phase.INPUT not in step else Phase.INPUT
+
+    # -- the backward pass and the update ----------------------------------------------------------------------
+
+    def _backward(self) -> None:
+        found, edges = self.found, self.edges
+        noted = self._noted()
+        trained = [w for w in self.writes.updates if w.variable in self.trainable]
+        for name in noted:
+            found.setdefault(name, Phase.BACKWARD)
+        for name in self._by_structure(noted) if trained else ():
+            found.setdefault(name, Phase.BACKWARD)
+        for op in edges.order:
+            if op.type in _JOINS and op.name not in found and self._joins_backward(op):
+                found[op.name] = Phase.BACKWARD
+
+    def _joins_backward(self, op: Op) -> bool:
+        """Whether an op joins gradients: every operand is backward, but for the constant axis."""
+        producers = self.edges.producers[op.name]
+        operands = producers[:-1] if op.type == "ConcatV2" else producers
+        return bool(operands) and all(self.found.get(name) is Phase.BACKWARD for name in operands)
+
+    def _noted(self) -> set[str]:
+        """Ops with a note, without those that live in a loop of the forward pass, and with all of a backward loop."""
+        ops = self.edges.ops
+        noted = {name for name, op in ops.items() if op.forward is not None and name not in self.floating}
+        frames = self.edges.frames()
+        if not frames or not noted:
+            return noted
+        position = {name: number for number, name in enumerate(ops)}
+        starts: dict[str, int] = {}
+        for name, frame in frames.items():
+            starts[frame] = min(starts.get(frame, position[name]), position[name])
+        backward: set[str] = set()
+        for name in noted:
+            forward = ops[name].forward
+            frame = frames.get(name)
+            if frame is not None and forward in position and frames.get(forward) != frame:
+                if starts[frame] > position[forward]:
+                    backward.add(frame)
+        outside = {name for name in noted if name not in frames}
+        return outside | {name for name, frame in frames.items() if frame in backward}
+
+    def _by_structure(self, noted: set[str]) -> set[str]:
+        edges, found = self.edges, self.found
+        region = backward_region(edges, self.writes.updates, self.floating, noted)
+        if not region:
+            return set()
+
+        def verdict(name: str) -> bool | None:
+            return None if name in region else False
+
+        tensors: set[str] = set()
+        for write in self.writes.updates:
+            if write.variable in self.trainable and write.op.name in region:
+                kind = edges.ops[write.variable].attrs.get("shape")
+                tensors.update(gradient_tensors(edges, write, kind, verdict))
+        producers = {tensor.rpartition(":")[0] for tensor in tensors}
+        return {name for name in edges.ancestors(producers) if name in region and name not in found} - self.reads
+
+    def _update(self) -> None:
+        found, edges = self.found, self.edges
+        for write in self.writes.updates:
+            found.setdefault(write.op.name, Phase.UPDATE)
+        backward = [name for name, phase in found.items() if phase is Phase.BACKWARD]
+        feeds_backward = edges.ancestors(backward)
+        after: set[str] = {*backward, *(write.op.name for write in self.writes.updates)}
+        frames = edges.frames()
+        for op in edges.order:
+            name = op.name
+            if name not in found and any(producer in after for producer in edges.producers[name]):
+                after.add(name)
+                if name not in feeds_backward and op.type not in HOLDERS and name not in frames:
+                    found[name] = Phase.UPDATE
+        for op in reversed(edges.order):
+            if op.name in found or op.name in self.floating or self.depends[op.name] & _BATCH:
+                continue
+            readers = {found.get(reader) for reader in edges.readers[op.name]}
+            if Phase.UPDATE in readers and readers <= {Phase.UPDATE, Phase.INIT, Phase.SAVE, Phase.OTHER}:
+                found[op.name] = Phase.UPDATE
+
+    # -- the rest ----------------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        """Inputs, what only inputs read, and the forward pass."""
+        found, edges = self.found, self.edges
+        for op in edges.order:
+            if op.name not in found and op.name not in self.floating:
+                if is_source(op) or self.depends[op.name] == _BATCH:
+                    found[op.name] = Phase.INPUT
+        for op in reversed(edges.order):
+            readers = {found.get(reader) for reader in edges.readers[op.name]}
+            if op.name not in found and op.name not in self.floating and readers == {Phase.INPUT}:
+                found[op.name] = Phase.INPUT
+        for name in edges.ops:
+            if name not in found and name not in self.floating:
+                if self.depends[name]:
+                    found[name] = Phase.FORWARD
+
+    def _float(self) -> None:
+        """Gives ops without a place of their own, and variables, the first phase that reads them."""
+        found, edges = self.found, self.edges
+        pending = [op for op in reversed(edges.order) if op.name not in found]
+        for op in pending:
+            readers = [found[r] for r in (*edges.readers[op.name], *edges.followers.get(op.name, ())) if r in found]
+            if op.forward is not None:
+                readers.append(Phase.BACKWARD)
+            if op.type in HOLDERS:
+                readers = [phase for phase in readers if phase in _STEP] or readers
+            if readers:
+                found[op.name] = min(readers, key=_ORDER.__getitem__)
+        for op in edges.order:
+            if op.name not in found:
+                # Nothing reads it: a read nobody used is of its variable's phase.
+                producers = edges.producers[op.name]
+                of_variable = op.name in self.reads and bool(producers)
+                found[op.name] = found.get(producers[0], Phase.OTHER) if of_variable else Phase.OTHER
+
+    def _groups(self) -> None:
+        """Ops without data, which only wait for others."""
+        found, ops = self.found, self.edges.ops
+        position = {name: number for number, name in enumerate(ops)}
+        groups = [op for op in ops.values() if not op.inputs and not op.outputs]
+        for op in sorted(groups, key=lambda op: position[op.name]):
+            waits = {found[control] for control in op.controls if control in found}
+            step = [phase for phase in _STEP if phase in waits]
+            if step:
+                found[op.name] = step[-1]
+            elif waits:
+                found[op.name] = next((p for p in (Phase.INIT, Phase.SAVE) if p in waits), Phase.OTHER)
+
+
+def is_source(op: Op) -> bool:
+    """Whether an op brings batches into the graph, or belongs to the pipeline that makes them."""
+    if op.type in SOURCES or (op.type in ("PyFunc", "EagerPyFunc", "PyFuncStateless") and not op.inputs):
+        return True
+    return any(word in op.type for word in _SOURCE_WORDS)
+
+
+def _has_place(op: Op) -> bool:
+    return is_source(op) or op.type in _CHECKPOINT or op.type in _INITIALISES or "Summary" in op.type
+
+
+def _forward_ops(edges: Flow, phases: dict[str, Phase]) -> dict[str, str]:
+    """The forward op of each op of the backward pass: as noted, else as structure says, else as its neighbours'."""
+    backward = [op for op in edges.order if phases[op.name] is Phase.BACKWARD]
+    found: dict[str, str] = {}
+    for op in backward:
+        forward = op.forward if op.forward in edges.ops else _counterpart(edges, phases, op)
+        if forward is not None:
+            found[op.name] = forward
+    for op in backward:
+        if op.name not in found:
+            inherited = next((found[name] for name in edges.producers[op.name] if name in found), None)
+            if inherited is not None:
+                found[op.name] = inherited
+    for op in reversed(backward):
+        if op.name not in found:
+            inherited = next((found[name] for name in edges.readers[op.name] if name in found), None)
+            if inherited is not None:
+                found[op.name] = inherited
+    return found
+
+
+def _counterpart(edges: Flow, phases: dict[str, Phase], op: Op) -> str | None:
+    """The forward op whose values a gradient op reads and whose type its own type begins with."""
+    if op.forward is not None:
+        return None
+    for name in edges.producers[op.name]:
+        if phases[name] not in (Phase.FORWARD, Phase.INPUT):
+            continue
+        for candidate in (name, *edges.readers[name]):
+            other = edges.ops[candidate].type.rstrip("V23")
+            if phases[candidate] is Phase.FORWARD and op.type.startswith(other):
+                return candidate
+    return None

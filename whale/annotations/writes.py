@@ -1,0 +1,134 @@
+"""Which ops write which variables, and what for: to initialise, to restore, or to update."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+from whale import _tf
+from whale.ir.flow import Flow
+from whale.ir.program import Op
+from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable
+
+RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
+"""Ops that read a checkpoint."""
+
+_PLAIN_ASSIGNS = frozenset({"Assign", "AssignVariableOp"})
+_GRADIENT_ARGUMENTS = ("grad", "delta", "updates", "value")
+"""What OpDefs call the input that carries the new information of a write."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Write:
+    """One op that writes a variable."""
+
+    op: Op
+    """The op."""
+    variable: str
+    """Name of the op that holds the variable."""
+    slots: tuple[str, ...]
+    """Other variables the op takes by handle or reference: its optimizer slots."""
+    value: str | None
+    """Its gradient or new value."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Writes:
+    """The writes of a program."""
+
+    initialisers: Mapping[str, Write]
+    """By variable: the first plain assignment to it that does not come from a checkpoint."""
+    restores: tuple[Write, ...]
+    """Assignments of values that come from a checkpoint."""
+    updates: tuple[Write, ...]
+    """All other writes, in the order of the graph."""
+
+
+def writes_of(edges: Flow) -> Writes:
+    """Finds the writes of a program.
+
+    An initialiser is told from an update by order alone: a variable's constructor makes the initialiser before anything
+    else can name the variable.
+    """
+    restored = _restored(edges)
+    initialisers: dict[str, Write] = {}
+    restores: list[Write] = []
+    updates: list[Write] = []
+    for op in edges.ops.values():
+        if not op.inputs or not writes_variable(op.type):
+            continue
+        variable = holder_of(edges.ops, op.inputs[0])
+        if variable is None:
+            continue
+        write = _write(edges.ops, op, variable)
+        if op.name in restored:
+            restores.append(write)
+        elif op.type in _PLAIN_ASSIGNS and variable not in initialisers:
+            initialisers[variable] = write
+        else:
+            updates.append(write)
+    return Writes(initialisers, tuple(restores), tuple(updates))
+
+
+def _restored(edges: Flow) -> set[str]:
+    """Ops whose value comes from a checkpoint and nothing else but constants."""
+    found: set[str] = set()
+    for op in edges.order:
+        if op.type in RESTORES:
+            found.add(op.name)
+        elif any(name in found for name in edges.producers[op.name]) and all(
+            name in found or not edges.producers[name] for name in edges.producers[op.name]
+        ):
+            found.add(op.name)
+    return found
+
+
+def _write(ops: Mapping[str, Op], op: Op, variable: str) -> Write:
+    names = _arguments(op.type)
+    slots: list[str] = []
+    for tensor in op.inputs[1:]:
+        producer, _, index = tensor.rpartition(":")
+        kinds = ops[producer].outputs if producer in ops else ()
+        dtype = kinds[int(index)].dtype if int(index) < len(kinds) else ""
+        if dtype == "resource" or dtype.endswith("_ref"):
+            holder = holder_of(ops, tensor)
+            # A reference is also how a plain value may be read; the OpDef says which inputs are state.
+            if holder is not None and holder != variable and op.inputs.index(tensor) in _state_arguments(op.type):
+                slots.append(holder)
+    value = None
+    for wanted in _GRADIENT_ARGUMENTS:
+        if wanted in names and names.index(wanted) < len(op.inputs):
+            value = op.inputs[names.index(wanted)]
+            break
+    return Write(op, variable, tuple(slots), value)
+
+
+@functools.lru_cache(maxsize=None)
+def _arguments(op_type: str) -> tuple[str, ...]:
+    definition = _tf.op_definition(op_type)
+    return () if definition is None else tuple(argument.name for argument in definition.input_arg)
+
+
+@functools.lru_cache(maxsize=None)
+def _state_arguments(op_type: str) -> frozenset[int]:
+    """Inputs that an op type takes by reference or handle."""
+    definition = _tf.op_definition(op_type)
+    if definition is None:
+        return frozenset()
+    resource = 20  # DT_RESOURCE
+    return frozenset(i for i, a in enumerate(definition.input_arg) if a.is_ref or a.type == resource)
+
+
+def direct_reads(edges: Flow) -> set[str]:
+    """Ops that do nothing but hand on a variable: the holder, its reads, and what carries its handle."""
+    found: set[str] = set()
+    for op in edges.order:
+        producers = edges.producers[op.name]
+        if op.type in HOLDERS or (
+            op.type in ("ReadVariableOp", "Identity", "Enter", "RefEnter", "RefIdentity", "Switch", "RefSwitch")
+            and producers
+            and producers[0] in found
+        ):
+            found.add(op.name)
+    return found

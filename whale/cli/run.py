@@ -1,0 +1,95 @@
+"""``whale run``: a script on several devices."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+
+import click
+
+from whale.cluster import load
+from whale.errors import WhaleError
+from whale.runtime import launch, tf1
+
+
+class ScriptCommand(click.Command):
+    """A command whose own options end where the script, or ``-m module``, begins."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Cuts the line after ``-m module``, as Python does, so that what follows is left untouched."""
+        position = 0
+        while position < len(args) and args[position].startswith("-") and args[position] != "--":
+            if args[position] == "-m":
+                if position + 1 == len(args):
+                    raise click.UsageError("Option '-m' requires an argument.", ctx)
+                args = [*args[:position], "--module", *args[position + 1 : position + 2], "--", *args[position + 2 :]]
+                break
+            has_value = args[position] not in ("-h", "--help") and "=" not in args[position]
+            position += 2 if has_value else 1
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--devices",
+    type=click.IntRange(min=1),
+    help="Number of devices of this machine: its first GPUs, or CPU devices when it has none. "
+    "Default: all GPUs, or one CPU device.",
+)
+@click.option("--cluster", "cluster_path", metavar="FILE", help="YAML file of hosts, devices and links.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["auto", "replica", "annotated"]),
+    default="auto",
+    show_default=True,
+    help="replica: data parallel whatever the script says; annotated: only what the script's scopes say.",
+)
+@click.option(
+    "--batch",
+    type=click.Choice(["global", "local"]),
+    help="Whether the script's batch is the whole batch or that of one replica. "
+    "Default: local when the script uses Whale's scopes, else global.",
+)
+@click.option("--plan", "plan_path", metavar="FILE", help="Plan file to follow.")
+@click.option("--module", hidden=True)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-m MODULE | SCRIPT] [ARGUMENTS]...")
+def run(
+    devices: int | None,
+    cluster_path: str | None,
+    strategy: str,
+    batch: str | None,
+    plan_path: str | None,
+    module: str | None,
+    words: tuple[str, ...],
+) -> None:
+    """Run a TensorFlow 1 (static graph) script on several devices, unchanged.
+
+    Everything after the script's name belongs to the script.
+    """
+    command = _command(module, words)
+    if devices is not None and cluster_path is not None:
+        raise click.UsageError("--devices and --cluster exclude each other: the file names the devices.")
+    # At exit, after what the script registered there: its threads and handlers still run under Whale.
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    try:
+        if not command.is_module:
+            command.source()  # a wrong path is told before TensorFlow's seconds of start-up
+        cluster = None if cluster_path is None else load(cluster_path)
+        stack.callback(tf1.install().close)
+        # Imports TensorFlow, which must not happen before install() has chosen its Keras.
+        session = importlib.import_module("whale.cli.session")
+        stack.callback(session.start(cluster, devices, strategy, batch, plan_path).close)
+    except WhaleError as error:
+        launch.print_error(error)
+        raise SystemExit(launch.WHALE_ERROR_STATUS) from None
+    launch.run(command)
+
+
+def _command(module: str | None, words: tuple[str, ...]) -> launch.Command:
+    if module is not None:
+        return launch.Command(module, words, is_module=True)
+    if not words:
+        raise click.UsageError("Missing the script to run, or -m and a module.")
+    return launch.Command(words[0], words[1:])

@@ -1,0 +1,106 @@
+"""Every error Whale raises, one class per cause, with its fix.
+
+A message says what is wrong, where (the user's file and line when there is one) and what to do. None of these
+classes derives from a TensorFlow error: ``MonitoredSession`` retries on ``AbortedError`` and ``UnavailableError``,
+and a mistake in a script must not be retried for ever.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A place in the user's source."""
+
+    path: str
+    """File as the interpreter knows it."""
+    line: int
+    """Line number, from 1."""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+class WhaleError(Exception):
+    """Base of every error raised by Whale.
+
+    ``what`` states the fault, ``site`` the user's line (or None), ``fix`` what to do.
+    """
+
+    def __init__(self, what: str, *, site: Site | None = None, fix: str = "") -> None:
+        self.what = what
+        self.site = site
+        self.fix = fix
+        text = what
+        if site is not None:
+            text += f"\n  at {site}"
+        if fix:
+            text += f"\n  fix: {fix}"
+        super().__init__(text)
+
+
+class SetupError(WhaleError):
+    """TensorFlow is absent, eager, or of a version Whale does not know.
+
+    Fix: install one of the extras (``pip install 'whale-tf[cpu]'``), or use graph mode, as the message says.
+    """
+
+
+class ConfigError(WhaleError):
+    """A configuration key or value is unknown, or names a feature that does not exist yet.
+
+    Fix: use the nearest key the message names, or remove the setting.
+    """
+
+
+class ClusterError(WhaleError):
+    """A device, host, layout or cluster file is wrong.
+
+    Fix: correct the field and line that the message names.
+    """
+
+
+class ScopeError(WhaleError):
+    """Annotation scopes are nested wrongly, left open, or empty.
+
+    Fix: see the scope's rules in ``docs/annotations.md``.
+    """
+
+
+class CaptureError(WhaleError):
+    """The graph cannot be read: it holds ops or functions that Whale cannot represent."""
+
+
+class VerifyError(WhaleError):
+    """A program, plan or rewritten graph breaks an invariant; all violations are listed.
+
+    This is a fault of Whale, not of the script: please report it with the message.
+    """
+
+
+class PlanError(WhaleError):
+    """A plan does not fit the graph, the cluster or the batch.
+
+    Fix: as the message says; a plan file is valid only for the graph and cluster it was made for.
+    """
+
+
+class SessionError(WhaleError):
+    """A fetch or feed does not belong to the session's graph, or a run cannot be translated."""
+
+
+class ContribError(WhaleError, AttributeError):
+    """A ``tf.contrib`` symbol no longer exists and has no replacement.
+
+    It is an AttributeError as well, so that ``hasattr`` and ``try``/``except`` in scripts keep their meaning.
+    """
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A phrase naming the closest known names, or the empty string when none is close."""
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else ""

@@ -1,0 +1,162 @@
+"""The program: a captured training graph as data.
+
+Ops stay in the order of the user's graph. A tensor is named as TensorFlow names it, ``op:index``, always with the
+index. Everything a pass does not read stays in the op's serialized NodeDef.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from whale.errors import Site
+
+Shape = Optional[tuple[Optional[int], ...]]
+"""Static shape: None for unknown rank, None inside for an unknown dim."""
+
+
+class Phase(enum.Enum):
+    """What an op is for in a training step."""
+
+    INPUT = "input"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    UPDATE = "update"
+    INIT = "init"
+    SAVE = "save"
+    OTHER = "other"
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorType:
+    """Type of one output of an op."""
+
+    dtype: str
+    """TensorFlow's name of the type; reference types end in ``_ref``."""
+    shape: Shape
+    """Static shape as TensorFlow inferred it."""
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.dtype}[*]"
+        return f"{self.dtype}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+    """One operation of the captured graph."""
+
+    name: str
+    """Name in the user's graph."""
+    type: str
+    """TensorFlow op type."""
+    inputs: tuple[str, ...]
+    """Data inputs as ``op:index``."""
+    controls: tuple[str, ...]
+    """Names of the ops that run before."""
+    outputs: tuple[TensorType, ...]
+    """Types of the outputs."""
+    attrs: Mapping[str, Any]
+    """Attributes as plain Python values; those no pass can read (functions, large tensors) are absent."""
+    node: bytes
+    """The serialized NodeDef."""
+    device: str = ""
+    """Device string the script asked for; empty for none."""
+    value: Optional[np.ndarray] = None
+    """Value of a small constant."""
+    stateful: bool = False
+    """Whether the op has side effects or reads state."""
+    scope: Optional[int] = None
+    """Index of the annotation scope the op was made in."""
+    phase: Phase = Phase.OTHER
+    """What the op is for."""
+    forward: Optional[str] = None
+    """For an op of the backward pass: the forward op whose gradient it computes."""
+    site: Optional[Site] = None
+    """The user's line that made the op."""
+
+    def output(self, index: int = 0) -> str:
+        """Name of an output tensor."""
+        return f"{self.name}:{index}"
+
+    def outputs_named(self) -> tuple[str, ...]:
+        """Names of all output tensors."""
+        return tuple(f"{self.name}:{i}" for i in range(len(self.outputs)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One logical variable."""
+
+    name: str
+    """Name of the op that holds it (VariableV2 or VarHandleOp)."""
+    dtype: str
+    """Type of the value."""
+    shape: Shape
+    """Shape of the value."""
+    trainable: bool = False
+    """Whether the script's collection of trainable variables holds it."""
+    initial_value: Optional[str] = None
+    """Tensor that initialises it."""
+    updates: tuple[str, ...] = ()
+    """Ops that write it, other than its initialiser and restores."""
+    slot_of: Optional[str] = None
+    """For an optimizer slot: the variable it belongs to."""
+    gradients: tuple[str, ...] = ()
+    """Gradient tensors that reach its updates (dense, or the values of IndexedSlices)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A captured graph."""
+
+    ops: Mapping[str, Op]
+    """By name, in the order of the user's graph."""
+    variables: Mapping[str, Variable] = dataclasses.field(default_factory=dict)
+    """By the name of the op that holds the variable."""
+    library: bytes = b""
+    """The serialized FunctionDefLibrary."""
+    versions: bytes = b""
+    """The serialized VersionDef."""
+
+    def tensor(self, name: str) -> TensorType:
+        """Type of a tensor.
+
+        Raises:
+            KeyError: no such tensor.
+        """
+        op, index = split_tensor(name)
+        return self.ops[op].outputs[index]
+
+    def producer(self, tensor: str) -> Op:
+        """The op that makes a tensor."""
+        return self.ops[split_tensor(tensor)[0]]
+
+
+def split_tensor(name: str) -> tuple[str, int]:
+    """``"op:1"`` as ``("op", 1)``."""
+    op, _, index = name.rpartition(":")
+    return op, int(index)
+
+
+def reachable(program: Program, tensors: Iterable[str], targets: Iterable[str], feeds: Iterable[str]) -> tuple[Op, ...]:
+    """The ops that TensorFlow would run for a set of fetched tensors and target ops, in graph order.
+
+    ``feeds`` are tensors whose value is given: nothing behind them runs on their account.
+    """
+    fed = set(feeds)
+    stack = [split_tensor(t)[0] for t in tensors if t not in fed] + list(targets)
+    seen: set[str] = set()
+    while stack:
+        name = stack.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        op = program.ops[name]
+        stack.extend(split_tensor(t)[0] for t in op.inputs if t not in fed)
+        stack.extend(op.controls)
+    return tuple(op for name, op in program.ops.items() if name in seen)

@@ -1,0 +1,192 @@
+"""Bridges: from where a tensor is to where an op wants it.
+
+Slices of whole tensors are local to a copy. Gathers and sums meet at home, from where the result is sent; large sums
+that every copy reads go through all-reduce instead (``buckets``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from whale.ir import dims as D
+from whale.ir.dims import Dim
+from whale.ir.placement import Sharded
+from whale.rewriter.build import Builder, Place, type_attr
+from whale.rewriter.sizes import BatchSizes
+from whale.sharding.facts import Dims, Local
+
+
+class Bridges:
+    """Emits the nodes of bridges."""
+
+    def __init__(self, builder: Builder, sizes: BatchSizes) -> None:
+        self.builder = builder
+        self.sizes = sizes
+
+    # -- slicing -----------------------------------------------------------------------------------------------
+
+    def piece(self, place: Place, value: str, cut: Sharded, dims: Dims, dtype: str) -> str:
+        """A copy's piece of a whole tensor."""
+        assert dims is not None
+        build = self.builder
+        rank = len(dims)
+        if cut.outer != 1:
+            opened, axis = self._open(place, value, cut, rank, dtype)
+            piece = self._cut(place, opened, axis, rank + 1, cut, value, dims, dtype)
+            return self._close(place, piece, value, cut, rank, dtype)
+        return self._cut(place, value, cut.dim, rank, cut, value, dims, dtype)
+
+    def _cut(
+        self, place: Place, opened: str, axis: int, rank: int, cut: Sharded, value: str, dims: Dims, dtype: str
+    ) -> str:
+        share = self.sizes.scalar(place, cut.batch, "share")
+        offset = self.sizes.scalar(place, cut.batch, "offset")
+        inner = self._inner(place, cut, value, dtype)
+        share, offset = self._times(place, share, inner), self._times(place, offset, inner)
+        if not self._spans(dims, cut):
+            share, offset = self._unless_single(place, value, cut, dtype, share, offset)
+        begin = self._vector(place, rank, axis, offset, 0)
+        size = self._vector(place, rank, axis, share, -1)
+        return self.builder.slice(place, opened, begin, size, dtype)
+
+    def _spans(self, dims: Dims, cut: Sharded) -> bool:
+        """Whether the dim is sure to span the batch; an open size may turn out to be one, to be broadcast."""
+        size = (dims or ())[cut.dim]
+        return isinstance(size, int) or f"n{cut.batch}" in D.symbols_of(size) or cut.outer != 1
+
+    def _unless_single(
+        self, place: Place, value: str, cut: Sharded, dtype: str, share: str, offset: str
+    ) -> tuple[str, str]:
+        """Length and begin of a piece, or the whole of a dim that turns out to be of size one."""
+        build = self.builder
+        actual = build.element(place, build.shape(place, value, dtype), cut.dim, "int32")
+        one, zero = build.const(place, 1, "int32"), build.const(place, 0, "int32")
+        attrs = {"T": type_attr("int32"), "incompatible_shape_error": True}
+        single = build.node(place, "Equal", [actual, one], "whale/equal", attrs)
+        select = {"T": type_attr("int32")}
+        length = build.node(place, "SelectV2", [single, one, share], "whale/select", select)
+        begin = build.node(place, "SelectV2", [single, zero, offset], "whale/select", select)
+        return length, begin
+
+    def _times(self, place: Place, value: str, factor: str | int) -> str:
+        if factor == 1:
+            return value
+        if isinstance(factor, int):
+            factor = self.builder.const(place, factor, "int32")
+        return self.builder.binary(place, "Mul", value, factor, "int32")
+
+    def _inner(self, place: Place, cut: Sharded, value: str, dtype: str) -> str | int:
+        """Elements of the dim per sample: a number, or worked out from the whole tensor's size."""
+        if isinstance(cut.inner, int):
+            return cut.inner
+        build = self.builder
+        size = build.element(place, build.shape(place, value, dtype), cut.dim, "int32")
+        count = self.sizes.scalar(place, cut.batch, "count")
+        count = build.binary(place, "Maximum", count, build.const(place, 1, "int32"), "int32")
+        if cut.outer != 1:
+            assert isinstance(cut.outer, int), "a dim of unknown outer and inner counts cannot be cut"
+            count = self._times(place, count, cut.outer)
+        return build.binary(place, "FloorDiv", size, count, "int32")
+
+    def _vector(self, place: Place, rank: int, axis: int, item: str, rest: int) -> str:
+        """A vector of ``rank`` entries, ``item`` at ``axis`` and ``rest`` elsewhere."""
+        build = self.builder
+        other = build.const(place, rest, "int32")
+        return build.pack(place, [item if i == axis else other for i in range(rank)], "int32")
+
+    def _open(self, place: Place, value: str, cut: Sharded, rank: int, dtype: str) -> tuple[str, int]:
+        """A tensor with the cut dim taken apart into (outer, batch x inner)."""
+        build = self.builder
+        shape = build.shape(place, value, dtype)
+        sizes = [build.element(place, shape, i, "int32") for i in range(rank)]
+        outer = self._outer(place, cut, sizes[cut.dim])
+        rest = build.binary(place, "FloorDiv", sizes[cut.dim], outer, "int32")
+        target = build.pack(place, [*sizes[: cut.dim], outer, rest, *sizes[cut.dim + 1 :]], "int32")
+        return build.reshape(place, value, target, dtype), cut.dim + 1
+
+    def _outer(self, place: Place, cut: Sharded, size: str) -> str:
+        build = self.builder
+        if isinstance(cut.outer, int):
+            return build.const(place, cut.outer, "int32")
+        assert isinstance(cut.inner, int), "a dim of unknown outer and inner counts cannot be cut"
+        count = self._times(place, self.sizes.scalar(place, cut.batch, "count"), cut.inner)
+        count = build.binary(place, "Maximum", count, build.const(place, 1, "int32"), "int32")
+        return build.binary(place, "FloorDiv", size, count, "int32")
+
+    def _close(self, place: Place, piece: str, like: str, cut: Sharded, rank: int, dtype: str) -> str:
+        """The inverse of ``_open`` on a tensor whose other dims are those of ``like``."""
+        build = self.builder
+        opened = build.shape(place, piece, dtype)
+        sizes = [build.element(place, opened, i, "int32") for i in range(rank + 1)]
+        merged = build.binary(place, "Mul", sizes[cut.dim], sizes[cut.dim + 1], "int32")
+        target = build.pack(place, [*sizes[: cut.dim], merged, *sizes[cut.dim + 2 :]], "int32")
+        return build.reshape(place, piece, target, dtype)
+
+    # -- gathering ---------------------------------------------------------------------------------------------
+
+    def gather(self, place: Place, pieces: Sequence[str], cut: Sharded, rank: int, dtype: str) -> str:
+        """The whole tensor from its pieces, in order."""
+        if cut.outer == 1:
+            return self.builder.concat(place, pieces, cut.dim, dtype)
+        opened = []
+        for replica, piece in enumerate(pieces):
+            outer = self._piece_outer(place, piece, cut, dtype, replica)
+            shape = self.builder.shape(place, piece, dtype)
+            sizes = [self.builder.element(place, shape, i, "int32") for i in range(rank)]
+            rest = self.builder.binary(place, "FloorDiv", sizes[cut.dim], outer, "int32")
+            target = self.builder.pack(place, [*sizes[: cut.dim], outer, rest, *sizes[cut.dim + 1 :]], "int32")
+            opened.append(self.builder.reshape(place, piece, target, dtype))
+        whole = self.builder.concat(place, opened, cut.dim + 1, dtype)
+        return self._close(place, whole, whole, cut, rank, dtype)
+
+    def _piece_outer(self, place: Place, piece: str, cut: Sharded, dtype: str, replica: int) -> str:
+        if isinstance(cut.outer, int):
+            return self.builder.const(place, cut.outer, "int32")
+        build = self.builder
+        assert isinstance(cut.inner, int), "a dim of unknown outer and inner counts cannot be gathered"
+        size = build.element(place, build.shape(place, piece, dtype), cut.dim, "int32")
+        share = self._times(place, self.sizes.scalar(place, cut.batch, "share", replica), cut.inner)
+        share = build.binary(place, "Maximum", share, build.const(place, 1, "int32"), "int32")
+        return build.binary(place, "FloorDiv", size, share, "int32")
+
+    # -- sizes -------------------------------------------------------------------------------------------------
+
+    def localize(self, place: Place, vector: str, want: Local, length: int, dtype: str, known: list[Dim] | None) -> str:
+        """A vector of sizes with the entries that scale with the batch replaced by the copy's own."""
+        build = self.builder
+        numbers = self._local_numbers(place, want, known)
+        if numbers is not None:
+            return build.const(place, numbers, dtype)
+        scaled = set(want.scaled)
+        one = build.const(place, 1, dtype)
+        count = build.cast(place, self.sizes.scalar(place, want.batch, "count"), "int32", dtype)
+        count = build.binary(place, "Maximum", count, one, dtype)
+        share = build.cast(place, self.sizes.scalar(place, want.batch, "share"), "int32", dtype)
+        divisor = build.pack(place, [count if i in scaled else one for i in range(length)], dtype)
+        factor = build.pack(place, [share if i in scaled else one for i in range(length)], dtype)
+        local = build.binary(place, "Mul", build.binary(place, "FloorDiv", vector, divisor, dtype), factor, dtype)
+        if want.fixed:
+            fixed = dict(want.fixed)
+            keep = build.const(place, [0 if i in fixed else 1 for i in range(length)], dtype)
+            add = build.const(place, [fixed.get(i, 0) for i in range(length)], dtype)
+            local = build.binary(place, "AddV2", build.binary(place, "Mul", local, keep, dtype), add, dtype)
+        return local
+
+    def _local_numbers(self, place: Place, want: Local, known: list[Dim] | None) -> list[int] | None:
+        """The local vector as numbers, where the script fixed the batch size."""
+        share, count = self.sizes.number(want.batch, "share", place.replica), self.sizes.number(want.batch, "count")
+        if known is None or share is None or not count:
+            return None
+        if not all(isinstance(k, (int, np.integer)) for k in known):
+            return None
+        fixed = dict(want.fixed)
+        return [
+            fixed[i] if i in fixed else int(k) // count * share if i in want.scaled else int(k)
+            for i, k in enumerate(known)
+        ]
+
+    def zeros_like(self, place: Place, value: str, dtype: str) -> str:
+        """Zeros: what all copies but one hold of a whole value that is to be read as a sum."""
+        return self.builder.node(place, "ZerosLike", [value], "whale/zeros", {"T": type_attr(dtype)})

@@ -1,0 +1,148 @@
+"""All-reduce of gradients, fused into buckets, in the order in which the backward pass makes them.
+
+Tensors follow each other into a bucket until it holds its part of all bytes; a tensor that is a bucket's worth on its
+own travels alone and is not copied. Buckets of one communicator follow each other by control edges, so that every
+device starts them in the same order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from whale.rewriter.build import Builder, Place, type_attr
+from whale.rewriter.keys import KeyAllocator
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduced:
+    """A tensor to be summed over the copies."""
+
+    tensor: str
+    """Name in the user's graph."""
+    shape: tuple[int, ...]
+    """Its shape."""
+    dtype: str
+    """Its type."""
+
+    @property
+    def bytes(self) -> int:
+        """Size of one copy's value."""
+        return int(np.prod(self.shape, dtype=np.int64)) * tf.as_dtype(self.dtype).size
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The devices of an all-reduce and how they talk."""
+
+    devices: tuple[str, ...]
+    """Device strings, one per copy."""
+    hint: str
+    """``nccl`` or ``ring``."""
+    communicators: int
+    """Buckets that may be under way at once."""
+    binding: object
+    """Whose keys these are."""
+
+
+def fuse(tensors: Sequence[Reduced], max_splits: int) -> list[tuple[Reduced, ...]]:
+    """Splits tensors, in order, into buckets of one type and about equal size.
+
+    Args:
+        tensors: in the order in which they become ready.
+        max_splits: about how many buckets to make; tensors of other types and large tensors may add to it.
+    """
+    limit = max(1, sum(t.bytes for t in tensors) // max(1, max_splits))
+    buckets: list[tuple[Reduced, ...]] = []
+    open_by_type: dict[str, list[Reduced]] = {}
+    for tensor in tensors:
+        if tensor.bytes >= limit:
+            buckets.append((tensor,))
+            continue
+        held = open_by_type.setdefault(tensor.dtype, [])
+        held.append(tensor)
+        if sum(t.bytes for t in held) >= limit:
+            buckets.append(tuple(open_by_type.pop(tensor.dtype)))
+    buckets.extend(tuple(held) for held in open_by_type.values())
+    return buckets
+
+
+class AllReduce:
+    """Emits the buckets of one run."""
+
+    def __init__(self, builder: Builder, keys: KeyAllocator, group: Group) -> None:
+        self.builder = builder
+        self.keys = keys
+        self.group = group
+
+    def emit(
+        self,
+        buckets: Sequence[tuple[Reduced, ...]],
+        value: Callable[[str, int], str],
+        names: Mapping[tuple[str, int], str],
+    ) -> list[str]:
+        """Adds the nodes of all buckets.
+
+        Args:
+            buckets: what to reduce.
+            value: the node output holding a copy's value of a tensor.
+            names: for (tensor, replica), the node name that is to hold the sum.
+
+        Returns:
+            Names of the collective nodes; a run that reaches one must reach all.
+        """
+        last: dict[tuple[int, int], str] = {}
+        nodes: list[str] = []
+        for number, bucket in enumerate(buckets):
+            instance = self.keys.instance()
+            communicator = number % self.group.communicators
+            for replica, device in enumerate(self.group.devices):
+                place = Place(bucket[0].tensor.rpartition(":")[0], replica, device)
+                packed = self._pack(place, [value(t.tensor, replica) for t in bucket], bucket)
+                before = last.get((communicator, replica))
+                summed = self._collective(place, packed, bucket[0].dtype, instance, communicator, before)
+                node = summed.rpartition(":")[0]
+                last[communicator, replica] = node
+                nodes.append(node)
+                self._unpack(place, summed, bucket, [names[t.tensor, replica] for t in bucket])
+        return nodes
+
+    def _collective(
+        self, place: Place, value: str, dtype: str, instance: int, communicator: int, before: str | None
+    ) -> str:
+        build = self.builder
+        key = self.keys.group(self.group.devices, communicator, self.group.binding)
+        size = build.const(place, len(self.group.devices), "int32")
+        attrs = {
+            "T": type_attr(dtype),
+            "merge_op": "Add",
+            "final_op": "Id",
+            "communication_hint": self.group.hint,
+        }
+        inputs = [value, size, build.const(place, key, "int32"), build.const(place, instance, "int32")]
+        controls = [before] if before else []
+        return build.node(place, "CollectiveReduceV2", inputs, "all_reduce/bucket", attrs, controls, shared=False)
+
+    def _pack(self, place: Place, values: Sequence[str], bucket: Sequence[Reduced]) -> str:
+        if len(values) == 1:
+            return values[0]
+        build, dtype = self.builder, bucket[0].dtype
+        flat = build.const(place, [-1], "int32")
+        return build.concat(place, [build.reshape(place, v, flat, dtype) for v in values], 0, dtype)
+
+    def _unpack(self, place: Place, summed: str, bucket: Sequence[Reduced], names: Sequence[str]) -> None:
+        build, dtype = self.builder, bucket[0].dtype
+        if len(bucket) == 1:
+            build.named(place, names[0], "Identity", [summed], {"T": type_attr(dtype)})
+            return
+        sizes = [int(np.prod(t.shape, dtype=np.int64)) for t in bucket]
+        attrs = {"T": type_attr(dtype), "Tlen": type_attr("int64"), "num_split": len(bucket)}
+        inputs = [summed, build.const(place, sizes, "int64"), build.const(place, 0, "int32")]
+        parts = build.node(place, "SplitV", inputs, "all_reduce/unpack", attrs).rpartition(":")[0]
+        for i, (tensor, name) in enumerate(zip(bucket, names)):
+            shape = build.const(place, list(tensor.shape), "int32")
+            reshape = {"T": type_attr(dtype), "Tshape": type_attr("int32")}
+            build.named(place, name, "Reshape", [f"{parts}:{i}", shape], reshape)

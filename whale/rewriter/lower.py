@@ -1,0 +1,477 @@
+"""Lowering: one analysed run of the user's graph as nodes per device in the shadow graph.
+
+Every op is copied to the devices it runs on, with its inputs as it wants them. Where a copy would be the user's own op
+on the user's own inputs, it is that op.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from tensorflow.core.framework import node_def_pb2
+
+from whale.errors import VerifyError
+from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
+from whale.ir.program import Op, Program, TensorType, split_tensor
+from whale.rewriter import recipes
+from whale.rewriter.attributes import adapt
+from whale.rewriter.bridges import Bridges
+from whale.rewriter.buckets import AllReduce, Group, Reduced, fuse
+from whale.rewriter.build import Builder, Place, shape_attr, type_attr
+from whale.rewriter.keys import KeyAllocator
+from whale.rewriter.shadow import Origin, Shadow
+from whale.rewriter.sizes import BatchSizes
+from whale.sharding.facts import Fact, Local, Relaxed, Want
+from whale.sharding.order import ENTERS, EXITS
+from whale.sharding.propagate import Analysis
+from whale.sharding.residence import Residence
+from whale.sharding.rules.source import RANDOM
+from whale.sharding.rules.state import HOLDERS, writes_variable
+
+
+@dataclasses.dataclass(frozen=True)
+class Feed:
+    """One value that a run feeds into the shadow graph."""
+
+    node: str
+    """Tensor of the shadow graph."""
+    tensor: str
+    """Tensor the user feeds."""
+    kind: str
+    """``whole``, ``piece`` (a copy's samples) or ``count`` (the number of samples)."""
+    replica: int = 0
+    """The copy, for a piece."""
+    dim: int = 0
+    """The dim that is cut or counted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """A run of the shadow graph that computes a run of the user's graph."""
+
+    fetches: tuple[str, ...]
+    """Tensors of the shadow graph, one per fetched tensor."""
+    targets: tuple[str, ...]
+    """Ops of the shadow graph."""
+    feeds: tuple[Feed, ...]
+    """What is fed."""
+    mirrored: frozenset[str]
+    """Variables that every copy reads or writes: their mirrors must be in step before the run."""
+    home_writes: frozenset[str]
+    """Variables written at home only: other mirrors are out of step after the run."""
+    collectives: tuple[tuple[Reduced, ...], ...] = ()
+    """Buckets that are all-reduced."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mesh:
+    """The devices of the replica axis."""
+
+    devices: tuple[str, ...]
+    """One device string per copy; the first is home."""
+    shares: tuple[int, ...]
+    """Relative batch share of each copy."""
+    max_splits: int = 5
+    """Buckets per all-reduce."""
+    communicators: int = 2
+    """Buckets that may be under way at once."""
+
+    @property
+    def hint(self) -> str:
+        """Communication hint of collectives."""
+        return "nccl" if all("GPU" in d for d in self.devices) else "ring"
+
+
+def lower(
+    program: Program,
+    analysis: Analysis,
+    residence: Residence,
+    shadow: Shadow,
+    mesh: Mesh,
+    keys: KeyAllocator,
+    fetches: Sequence[str],
+    targets: Sequence[str],
+    feeds: Mapping[str, TensorType],
+    prefix: str = "",
+) -> Lowered:
+    """Adds the nodes of a run to the shadow graph (not yet imported: call ``shadow.flush``)."""
+    lowering = Lowering(program, analysis, residence, shadow, mesh, keys, feeds, prefix)
+    return lowering.run(fetches, targets)
+
+
+class Lowering:
+    """State of one lowering."""
+
+    def __init__(
+        self,
+        program: Program,
+        analysis: Analysis,
+        residence: Residence,
+        shadow: Shadow,
+        mesh: Mesh,
+        keys: KeyAllocator,
+        feeds: Mapping[str, TensorType],
+        prefix: str,
+    ) -> None:
+        self.program = program
+        self.analysis = analysis
+        self.residence = residence
+        self.shadow = shadow
+        self.mesh = mesh
+        self.keys = keys
+        self.feeds = feeds
+        self.prefix = prefix
+        self.builder = Builder(shadow, prefix)
+        self.home = Place("", 0, mesh.devices[0])
+        self.sizes = BatchSizes(self.builder, analysis.batches, mesh.shares, self._count, self.home)
+        self.bridges = Bridges(self.builder, self.sizes)
+        self.sources = {s.tensor: s for s in analysis.sources}
+        self.ops: dict[str, Op] = {op.name: op for op in analysis.order.ops}
+        self.names: dict[tuple[str, int], str] = {}
+        self.tensors: dict[tuple[str, int], str] = {}
+        self.bridged: dict[tuple[str, Want, int], str] = {}
+        self.reduced: dict[tuple[str, int], str] = {}
+        self.fed: dict[str, Feed] = {}
+        self.lazy: dict[str, Callable[[], None]] = {}
+        self._enter_of_frame = {
+            op.attrs.get("frame_name", ""): op for op in analysis.order.ops if op.type in ENTERS
+        }
+
+    @property
+    def replicas(self) -> range:
+        """Numbers of the copies."""
+        return range(len(self.mesh.devices))
+
+    def run(self, fetches: Sequence[str], targets: Sequence[str]) -> Lowered:
+        """Emits every op, then what fetches and targets need."""
+        for op in self.analysis.order.ops:
+            self._emit(op)
+        fetched = tuple(self.get(t, REPLICATED, 0) for t in fetches)
+        closure = [self.names[op.name, r] for op in self._writers() for r in self.replicas[1:]]
+        wanted = [self.name_of(t, 0) for t in targets]
+        for target in targets:
+            if self.residence.all(target):
+                wanted.extend(self.names[target, r] for r in self.replicas[1:])
+        buckets = self._all_reduce(closure)
+        mirrored = frozenset(op.name for op in self.ops.values() if op.type in HOLDERS and self.residence.all(op.name))
+        home_writes = frozenset(
+            split_tensor(op.inputs[0])[0]
+            for op in self.ops.values()
+            if writes_variable(op.type) and op.inputs and not self.residence.all(op.name)
+        )
+        return Lowered(
+            fetched,
+            tuple(dict.fromkeys([*wanted, *closure])),
+            tuple(self.fed.values()),
+            mirrored,
+            home_writes,
+            tuple(buckets),
+        )
+
+    def _writers(self) -> list[Op]:
+        return [op for op in self.ops.values() if writes_variable(op.type) and self.residence.all(op.name)]
+
+    # -- copies of ops -----------------------------------------------------------------------------------------
+
+    def _emit(self, op: Op) -> None:
+        decision = self.analysis.decisions[op.name]
+        if decision.recipe.startswith("global_"):
+            self.lazy[op.name] = lambda: recipes.RECIPES[decision.recipe](self, op, decision)
+            return
+        if decision.recipe in recipes.RECIPES:
+            recipes.RECIPES[decision.recipe](self, op, decision)
+            return
+        if self.residence.all(op.name):
+            for replica in self.replicas:
+                self.copy(op, replica, decision.wants)
+        else:
+            self.copy(op, 0, tuple(REPLICATED if w is None else w for w in decision.wants))
+
+    def copy(self, op: Op, replica: int, wants: Sequence[Want], variant: str = "") -> str:
+        """One copy of an op; returns the node's name."""
+        inputs = [self.get(t, w, replica) for t, w in zip(op.inputs, wants)]
+        return self.copy_with(op, replica, inputs, variant)
+
+    def copy_with(self, op: Op, replica: int, inputs: Sequence[str], variant: str = "") -> str:
+        """One copy of an op on given inputs."""
+        controls = self._controls(op, replica)
+        frame = self.analysis.order.frame(op.name)
+        own_inputs = list(op.inputs) == list(inputs) and list(op.controls) == controls
+        name: str | None = None
+        edits = adapt(self, op, replica)
+        if replica == 0 and own_inputs and not frame and not edits and not variant:
+            name = op.name
+        shareable = not frame and (not op.stateful or op.type in HOLDERS or op.type in RANDOM)
+        key = (op.name, replica, tuple(inputs), tuple(controls), variant) if shareable else None
+        if name is None and key is not None:
+            name = self.shadow.earlier(key)
+        if name is None:
+            node = node_def_pb2.NodeDef()
+            node.ParseFromString(op.node)
+            node.name = self._reserve(op, replica) + variant
+            if variant:
+                node.name = self.shadow.unique(node.name)
+            del node.input[:]
+            node.input.extend(inputs)
+            node.input.extend(f"^{c}" for c in controls)
+            node.device = self.mesh.devices[replica]
+            for attribute in ("_class", "_output_shapes", "_whale_scope"):
+                if attribute in node.attr:
+                    del node.attr[attribute]
+            for attribute, value in edits.items():
+                node.attr[attribute].CopyFrom(value)
+            name = self.shadow.add(node, Origin(op.name, replica), key)
+        if op.type in HOLDERS:
+            self.shadow.note_mirror(op.name, replica, name)
+        if not variant:
+            self.set_copy(op, replica, name)
+        return name
+
+    def _reserve(self, op: Op, replica: int) -> str:
+        """The name of a copy, given out before the copy is made where a loop's back edge needs it."""
+        key = (op.name, replica)
+        if key not in self.names:
+            self.names[key] = self.shadow.unique(f"{self.prefix}replica_{replica}/{op.name}")
+        return self.names[key]
+
+    def set_copy(self, op: Op, replica: int, name: str) -> None:
+        """Notes the node that is an op's copy, and its outputs."""
+        self.names[op.name, replica] = name
+        for i in range(len(op.outputs)):
+            self.tensors[op.output(i), replica] = f"{name}:{i}"
+
+    def set_output(self, op: Op, replica: int, index: int, value: str) -> None:
+        """Notes what an output of an op is on a copy."""
+        self.tensors[op.output(index), replica] = value
+        self.names.setdefault((op.name, replica), value.rpartition(":")[0])
+
+    def name_of(self, op: str, replica: int) -> str:
+        """The node that an op is on a copy, for control edges and targets."""
+        if op in self.lazy:
+            self.lazy.pop(op)()
+        if self.residence.all(op) and (op, replica) in self.names:
+            return self.names[op, replica]
+        return self.names[op, 0]
+
+    def _controls(self, op: Op, replica: int) -> list[str]:
+        controls = []
+        frame = self.analysis.order.frame(op.name)
+        for control in op.controls:
+            if control not in self.ops:
+                continue
+            inside = self.analysis.order.frame(control)
+            if frame and inside and replica and not self.residence.all(control):
+                continue
+            controls.append(self.name_of(control, replica))
+        return controls
+
+    # -- values as wanted --------------------------------------------------------------------------------------
+
+    def dtype(self, tensor: str) -> str:
+        """Type of a tensor, without reference."""
+        kind = self.feeds[tensor] if tensor in self.feeds else self.program.tensor(tensor)
+        return kind.dtype.replace("_ref", "")
+
+    def place(self, tensor: str, replica: int, at_home: bool = False) -> Place:
+        """Where the bridge of a tensor goes."""
+        op = split_tensor(tensor)[0]
+        device = self.mesh.devices[0 if at_home else replica]
+        frame = self.analysis.order.frame(op)
+        producer = self.ops.get(op)
+        if producer is not None and producer.type in EXITS:
+            frame = frame[:-1]
+        if not frame or tensor in self.feeds:
+            return Place(op, replica, device)
+        near = self._base(tensor, replica).rpartition(":")[0]
+        return Place(op, replica, device, near, lambda value, dtype: self._enter(value, dtype, frame, replica, device))
+
+    def _enter(self, value: str, dtype: str, frame: tuple[str, ...], replica: int, device: str) -> str:
+        for i, name in enumerate(frame):
+            enter = self._enter_of_frame[name]
+            attrs = {
+                "T": type_attr(dtype),
+                "frame_name": self.frame_name(name, replica),
+                "is_constant": True,
+                "parallel_iterations": int(enter.attrs.get("parallel_iterations", 10)),
+            }
+            value = self.builder.node(Place(enter.name, replica, device), "Enter", [value], f"whale/enter_{i}", attrs)
+        return value
+
+    def frame_name(self, name: str, replica: int) -> str:
+        """The frame of a copied loop: each copy's own, or one for all where copies exchange values."""
+        root = self.analysis.order.frame(self._enter_of_frame[name].name)[0]
+        if root in self.residence.merged_frames:
+            return f"{self.prefix}merged/{name}"
+        return f"{self.prefix}replica_{replica}/{name}"
+
+    def fact(self, tensor: str) -> Fact:
+        """What is known of a tensor."""
+        return self.analysis.facts[tensor]
+
+    def get(self, tensor: str, want: Want, replica: int) -> str:
+        """A node output holding a tensor as wanted on a copy; emits the bridge if there is none yet."""
+        fact = self.fact(tensor)
+        if want is None or want == fact.placement:
+            return self._base(tensor, replica)
+        key = (tensor, want, replica)
+        if key not in self.bridged:
+            self.bridged[key] = self._bridge(tensor, fact, want, replica)
+        return self.bridged[key]
+
+    def _base(self, tensor: str, replica: int) -> str:
+        """A tensor as it is placed, on a copy."""
+        op = split_tensor(tensor)[0]
+        if op in self.lazy:
+            self.lazy.pop(op)()
+        if tensor in self.sources or tensor in self.analysis.recut:
+            return self._source_piece(tensor, replica)
+        if tensor in self.feeds:
+            self.fed.setdefault(tensor, Feed(tensor, tensor, "whole"))
+            return tensor
+        if (tensor, replica) in self.tensors:
+            return self.tensors[tensor, replica]
+        if self.residence.all(op) or (tensor, 0) not in self.tensors:
+            if op in self.ops and not self.residence.all(op):
+                replica = 0
+            producer = self.ops[op]
+            return f"{self._reserve(producer, replica)}:{split_tensor(tensor)[1]}"
+        return self.tensors[tensor, 0]
+
+    def _whole_source(self, tensor: str) -> str:
+        if tensor in self.feeds:
+            self.fed.setdefault(tensor, Feed(tensor, tensor, "whole"))
+            return tensor
+        return self.tensors[tensor, 0]
+
+    def _source_piece(self, tensor: str, replica: int) -> str:
+        fact = self.fact(tensor)
+        cut = fact.sharded
+        if cut is None:
+            return self._whole_source(tensor)
+        key = (tensor, cut, replica)
+        if key in self.bridged:
+            return self.bridged[key]
+        dtype = self.dtype(tensor)
+        if tensor in self.feeds:
+            name = split_tensor(tensor)[0]
+            attrs = {"dtype": type_attr(dtype), "shape": shape_attr(None)}
+            place = Place(name, replica, self.mesh.devices[replica])
+            hint = f"feed/{tensor.replace(':', '_')}"
+            node = self.builder.node(place, "Placeholder", [], hint, attrs, key=("piece", tensor, cut.dim, replica))
+            self.fed[node] = Feed(node, tensor, "piece", replica, cut.dim)
+            self.bridged[key] = node
+        else:
+            place = Place(split_tensor(tensor)[0], replica, self.mesh.devices[0])
+            self.bridged[key] = self.bridges.piece(place, self._whole_source(tensor), cut, fact.dims, dtype)
+        return self.bridged[key]
+
+    def _count(self, place: Place, batch: int) -> str:
+        """The int32 number of samples of a batch whose size is open."""
+        leader = self.analysis.batches[batch].sources[0]
+        source = self.sources[leader]
+        if leader in self.feeds:
+            count = f"count:{leader}"
+            if count not in self.fed:
+                attrs = {"dtype": type_attr("int32"), "shape": shape_attr(())}
+                key = ("count", leader, source.dim)
+                node = self.builder.node(place, "Placeholder", [], f"feed/batch_{batch}", attrs, key=key)
+                self.fed[count] = Feed(node, leader, "count", 0, source.dim)
+            return self.fed[count].node
+        shape = self.builder.shape(place, self._whole_source(leader), self.dtype(leader))
+        return self.builder.element(place, shape, source.dim, "int32")
+
+    def _bridge(self, tensor: str, fact: Fact, want: Want, replica: int) -> str:
+        have, dtype = fact.placement, self.dtype(tensor)
+        if isinstance(want, Local):
+            return self._localized(tensor, fact, want, replica)
+        if isinstance(want, Relaxed) and fact.value is not None:
+            sizes = [-1 if i == want.dim or not isinstance(v, int) else v for i, v in enumerate(fact.value)]
+            return self.builder.const(self.place(tensor, replica), sizes, dtype)
+        if have == EACH and want == REPLICATED:
+            op = self.ops[split_tensor(tensor)[0]]
+            wants = [REPLICATED] * len(op.inputs)
+            return f"{self.copy(op, 0, wants, '/whole')}:{split_tensor(tensor)[1]}"
+        if want == REPLICATED:
+            if tensor in self.sources or tensor in self.analysis.recut:
+                return self._whole_source(tensor)
+            if isinstance(have, Sharded):
+                pieces = [self._base(tensor, r) for r in self.replicas]
+                return self.bridges.gather(self.place(tensor, 0), pieces, have, fact.rank or 0, dtype)
+            if have == PARTIAL:
+                return self._sum(tensor, replica)
+        if want == PARTIAL:
+            if have == REPLICATED:
+                value = self._base(tensor, replica)
+                if replica == 0 or fact.zero:
+                    return value
+                return self.bridges.zeros_like(self.place(tensor, replica), value, dtype)
+        if isinstance(want, Sharded):
+            if have == REPLICATED:
+                return self._sliced(tensor, self._base(tensor, replica), want, replica)
+            return self._sliced(tensor, self.get(tensor, REPLICATED, replica), want, replica)
+        raise VerifyError(f"no bridge from {have} to {want} for {tensor}")
+
+    def _sliced(self, tensor: str, value: str, want: Sharded, replica: int) -> str:
+        op = split_tensor(tensor)[0]
+        at_home = not self.residence.all(op) and op in self.ops
+        place = self.place(tensor, replica, at_home)
+        return self.bridges.piece(place, value, want, self.fact(tensor).dims, self.dtype(tensor))
+
+    def _sum(self, tensor: str, replica: int) -> str:
+        """The sum over the copies: by all-reduce where every copy reads it, else added up at home."""
+        if tensor in self.residence.collectives:
+            key = (tensor, replica)
+            if key not in self.reduced:
+                label = tensor.replace(":", "_")
+                for r in self.replicas:
+                    self.reduced[tensor, r] = self.shadow.unique(f"{self.prefix}replica_{r}/all_reduce/{label}")
+            return f"{self.reduced[key]}:0"
+        home = (tensor, REPLICATED, 0)
+        if replica and home in self.bridged:
+            return self.bridged[home]
+        values = [self._base(tensor, r) for r in self.replicas]
+        self.bridged[home] = self.builder.add_n(self.place(tensor, 0), values, self.dtype(tensor))
+        return self.bridged[home]
+
+    def _localized(self, tensor: str, fact: Fact, want: Local, replica: int) -> str:
+        """A copy's own version of a vector of sizes; straight from its piece where the vector is a piece's shape."""
+        name, index = split_tensor(tensor)
+        op = self.ops.get(name)
+        known = None if fact.value is None else list(fact.value)
+        if op is not None and op.type in ("Shape", "ShapeN") and not want.fixed:
+            source = self.fact(op.inputs[index])
+            cut = source.sharded
+            one = cut is not None and want.scaled == (cut.dim,)
+            if one and cut is not None and self.analysis.batches.find(cut.batch) == self.analysis.batches.find(want.batch):
+                if not self._static_local(want, known):
+                    return f"{self.copy(op, replica, [None] * len(op.inputs), '/local')}:{index}"
+        length = len(known) if known is not None else fact.dims[0] if fact.dims else None
+        if not isinstance(length, int):
+            raise VerifyError(f"the length of the size vector {tensor} is not known")
+        place = self.place(tensor, replica)
+        return self.bridges.localize(place, self._base(tensor, replica), want, length, self.dtype(tensor), known)
+
+    def _static_local(self, want: Local, known: list | None) -> bool:
+        return (
+            known is not None
+            and self.sizes.number(want.batch, "count") is not None
+            and all(isinstance(k, int) for k in known)
+        )
+
+    # -- collectives -------------------------------------------------------------------------------------------
+
+    def _all_reduce(self, closure: list[str]) -> list[tuple[Reduced, ...]]:
+        position = {op.name: i for i, op in enumerate(self.analysis.order.ops)}
+        tensors = sorted({t for t, _ in self.reduced}, key=lambda t: position[split_tensor(t)[0]])
+        if not tensors:
+            return []
+        found = []
+        for tensor in tensors:
+            dims = tuple(d for d in self.fact(tensor).dims or () if isinstance(d, int))
+            found.append(Reduced(tensor, dims, self.dtype(tensor)))
+        buckets = fuse(found, self.mesh.max_splits)
+        group = Group(self.mesh.devices, self.mesh.hint, self.mesh.communicators, id(self.shadow))
+        reducer = AllReduce(self.builder, self.keys, group)
+        closure.extend(reducer.emit(buckets, self._base, self.reduced))
+        return buckets

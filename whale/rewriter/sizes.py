@@ -1,0 +1,74 @@
+"""How many samples each copy has: as numbers where the script fixed the batch, as nodes of the graph elsewhere.
+
+Copy ``r`` has samples ``offset_r = n * cum_r // total`` up to ``offset_{r+1}``, where ``cum`` are the running totals
+of the plan's shares: equal shares differ by at most one sample, and every sample is with exactly one copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from whale.rewriter.build import Builder, Place
+from whale.sharding.batches import Batches
+
+
+def bounds(count: int, shares: Sequence[int]) -> list[int]:
+    """Where each copy's samples begin, and where the last one's end.
+
+    Args:
+        count: samples in the batch.
+        shares: relative share of each copy, integers >= 0, not all zero.
+    """
+    total, running = sum(shares), 0
+    offsets = [0]
+    for share in shares:
+        running += share
+        offsets.append(count * running // total)
+    return offsets
+
+
+@dataclasses.dataclass
+class BatchSizes:
+    """Sizes of the batches of one run."""
+
+    builder: Builder
+    batches: Batches
+    shares: tuple[int, ...]
+    """Relative share of each copy."""
+    count_node: Callable[[Place, int], str]
+    """Makes the int32 scalar with the size of a batch, at home."""
+    home: Place
+    """Where sizes are worked out."""
+
+    def number(self, batch: int, which: str, replica: int = 0) -> int | None:
+        """``count``, ``share`` or ``offset`` as a number; None when the batch size is open."""
+        static = self.batches[batch].static
+        if static is None:
+            return None
+        offsets = bounds(static, self.shares)
+        return {"count": static, "offset": offsets[replica], "share": offsets[replica + 1] - offsets[replica]}[which]
+
+    def scalar(self, place: Place, batch: int, which: str, replica: int | None = None) -> str:
+        """``count``, ``share`` or ``offset`` as an int32 scalar on a copy, inside its loop frame if it has one."""
+        replica = place.replica if replica is None else replica
+        number = self.number(batch, which, replica)
+        if number is not None:
+            return self.builder.const(place, number, "int32")
+        value = self._outside(self.batches.find(batch), which, replica)
+        return place.enter(value, "int32") if place.enter is not None else value
+
+    def _outside(self, batch: int, which: str, replica: int) -> str:
+        count = self.count_node(self.home, batch)
+        if which == "count":
+            return count
+        begin = self._bound(count, replica)
+        if which == "offset":
+            return begin
+        return self.builder.binary(self.home, "Sub", self._bound(count, replica + 1), begin, "int32")
+
+    def _bound(self, count: str, replica: int) -> str:
+        build, total = self.builder, sum(self.shares)
+        running = build.const(self.home, sum(self.shares[:replica]), "int32")
+        product = build.binary(self.home, "Mul", count, running, "int32")
+        return build.binary(self.home, "FloorDiv", product, build.const(self.home, total, "int32"), "int32")

@@ -1,0 +1,1 @@
+"""Session binding: runs of the user's sessions become runs of a rewritten graph."""

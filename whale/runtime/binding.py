@@ -1,0 +1,220 @@
+"""One session bound to a shadow graph.
+
+Runs that can be cut run as copies per device; everything else runs verbatim on the first device, in the same shadow
+graph and on the same variables. Mirrors of variables on other devices are brought up to date before a cut run reads
+them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from whale import _tf
+from whale.annotations.capture import capture
+from whale.ir.program import Program, TensorType
+from whale.rewriter.build import Builder, Place, type_attr
+from whale.rewriter.keys import KeyAllocator
+from whale.rewriter.lower import Feed, Mesh
+from whale.rewriter.shadow import Shadow
+from whale.rewriter.sizes import bounds
+from whale.runtime.messages import translate
+from whale.runtime.options import Options
+from whale.runtime.preparation import Prepared, prepare
+from whale.runtime.report import Report
+from whale.runtime.signature import Run, Signature, layout_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A prepared run with handles instead of names."""
+
+    prepared: Prepared
+    fetches: Sequence[Any]
+    targets: Sequence[Any]
+    feeds: Sequence[tuple[Any, Feed]]
+
+
+class Binding:
+    """What a Python session is bound to."""
+
+    def __init__(
+        self, session: Any, options: Options, keys: KeyAllocator, announce: Callable[[Report], None]
+    ) -> None:
+        self.session = session
+        self.options = options
+        self.announce = announce
+        devices = tuple(d.name for d in options.cluster.compute_devices)
+        config = options.config
+        self.mesh = Mesh(
+            devices,
+            (1,) * len(devices),
+            max_splits=config.communication.max_splits,
+            communicators=config.communication.num_communicators,
+        )
+        self.keys = keys
+        self.shadow = Shadow()
+        self.program = Program({})
+        self._version = -1
+        self._plans: dict[Any, Plan] = {}
+        self._in_step: set[str] = set()
+        self._mirror_ops: dict[str, list[str]] = {}
+        self._lock = threading.RLock()
+
+    # -- the user's graph --------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Reads ops that the script added since the last call into the shadow graph."""
+        graph = self.session.graph
+        if _tf.graph_version(graph) == self._version:
+            return
+        with self._lock:
+            version = _tf.graph_version(graph)
+            if version == self._version:
+                return
+            self.program = capture(graph, self.program)
+            self.shadow.extend_user_graph(self.program)
+            self._version = version
+            _tf.extend_session(self.session)
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        targets: Sequence[tf.Operation],
+        fetches: Sequence[tf.Tensor],
+        feeds: Sequence[tuple[tf.Tensor, Any]],
+        options: Any,
+        metadata: Any,
+    ) -> list[Any]:
+        """One ``Session.run``; fetches, feeds and targets are those of the user's graph."""
+        self.refresh()
+        plan = self._plan(targets, fetches, feeds)
+        if not plan.prepared.cut:
+            try:
+                values = {_output(t): v for t, v in feeds}
+                return self._step(options, values, [_output(t) for t in fetches], [o._c_op for o in targets], metadata)
+            finally:
+                self._in_step.difference_update(plan.prepared.writes)
+        self._bring_into_step(plan.prepared.mirrored)
+        by_name = {t.name: v for t, v in feeds}
+        values = {handle: self._value(feed, by_name[feed.tensor]) for handle, feed in plan.feeds}
+        try:
+            return self._step(options, values, plan.fetches, plan.targets, metadata)
+        finally:
+            self._in_step.difference_update(plan.prepared.writes)
+
+    def _step(self, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> list[Any]:
+        try:
+            return _tf.run_session(self.session, options, feeds, fetches, targets, metadata)
+        except tf.errors.OpError as error:
+            raise translate(error, self.shadow.origins) from None
+
+    def _value(self, feed: Feed, value: Any) -> Any:
+        if feed.kind == "whole":
+            return value
+        array = np.asarray(value)
+        count = array.shape[feed.dim]
+        if feed.kind == "count":
+            return np.asarray(count, dtype=np.int32)
+        offsets = bounds(count, self.mesh.shares)
+        index = [slice(None)] * array.ndim
+        index[feed.dim] = slice(offsets[feed.replica], offsets[feed.replica + 1])
+        return array[tuple(index)]
+
+    # -- plans -------------------------------------------------------------------------------------------------
+
+    def _plan(self, targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]]) -> Plan:
+        rows = sorted(((t.name, t, v) for t, v in feeds), key=lambda row: row[0])
+        names = [(name, t) for name, t, _ in rows]
+        shapes = [np.shape(v) for _, _, v in rows]
+        signature = Signature(
+            tuple(t.name for t in fetches),
+            tuple(o.name for o in targets),
+            tuple(n for n, _ in names),
+            layout_of(shapes, len(self.mesh.devices)),
+        )
+        exact = tuple(shapes)
+        plan = self._plans.get(signature) or self._plans.get((signature, exact))
+        if plan is not None:
+            return plan
+        with self._lock:
+            plan = self._plans.get(signature) or self._plans.get((signature, exact))
+            if plan is None:
+                types = {
+                    name: TensorType(t.dtype.name, _declared(t, shape)) for (name, t), shape in zip(names, shapes)
+                }
+                run = Run(signature, types, {n: tuple(s) for (n, _), s in zip(names, shapes)})
+                plan = self._prepare(run)
+                self._plans[(signature, exact) if plan.prepared.pinned else signature] = plan
+            return plan
+
+    def _prepare(self, run: Run) -> Plan:
+        number = len(self._plans) + 1
+        prepared, report = prepare(self.program, run, self.shadow, self.mesh, self.keys, self.options, number)
+        if prepared.cut:
+            _tf.extend_session(self.session)
+        self.announce(report)
+        return Plan(
+            prepared,
+            [self.shadow.output(t) for t in prepared.fetches],
+            [self.shadow.handles[t] for t in prepared.targets],
+            [(self.shadow.output(f.node), f) for f in prepared.feeds],
+        )
+
+    # -- mirrors -----------------------------------------------------------------------------------------------
+
+    def _bring_into_step(self, variables: frozenset[str]) -> None:
+        """Copies variables that were written at home only to their mirrors."""
+        behind = variables - self._in_step
+        if not behind:
+            return
+        with self._lock:
+            behind = variables - self._in_step
+            new = [v for v in sorted(behind) if v not in self._mirror_ops]
+            for variable in new:
+                self._mirror_ops[variable] = self._mirror(variable)
+            if new:
+                self.shadow.flush()
+                _tf.extend_session(self.session)
+            targets = [self.shadow.handles[n] for v in sorted(behind) for n in self._mirror_ops[v]]
+            self._step(None, {}, [], targets, None)
+            self._in_step |= behind
+
+    def _mirror(self, variable: str) -> list[str]:
+        """Ops that copy a variable from home to every other device."""
+        op = self.program.ops[variable]
+        builder = Builder(self.shadow, "")
+        names = []
+        for replica, device in enumerate(self.mesh.devices):
+            if replica == 0:
+                continue
+            place = Place(variable, replica, device)
+            mirror = f"{self.shadow.mirror(variable, replica)}:0"
+            if op.type == "VarHandleOp":
+                dtype = {"dtype": type_attr(op.attrs["dtype"])}
+                home = Place(variable, 0, self.mesh.devices[0])
+                value = builder.node(home, "ReadVariableOp", [f"{variable}:0"], f"mirror/{variable}/read", dtype)
+                attrs = {**dtype, "validate_shape": False}
+                made = builder.node(place, "AssignVariableOp", [mirror, value], f"mirror/{variable}/assign", attrs)
+            else:
+                kind = type_attr(op.attrs["dtype"])
+                attrs = {"T": kind, "validate_shape": False, "use_locking": True}
+                made = builder.node(place, "Assign", [mirror, f"{variable}:0"], f"mirror/{variable}/assign", attrs)
+            names.append(made.rpartition(":")[0])
+        return names
+
+
+def _output(tensor: tf.Tensor) -> Any:
+    return tensor._as_tf_output()
+
+
+def _declared(tensor: tf.Tensor, shape: tuple[int, ...]) -> tuple[int | None, ...]:
+    """The script's static shape of a fed tensor, its rank completed from the value."""
+    static = tensor.shape
+    return (None,) * len(shape) if static.rank is None else tuple(static.as_list())

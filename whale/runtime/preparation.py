@@ -1,0 +1,151 @@
+"""From a run signature to what the shadow graph runs for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+from whale.errors import VerifyError
+from whale.ir.program import Op, Program, reachable
+from whale.planner.cut import Choice, choose
+from whale.rewriter.keys import KeyAllocator
+from whale.rewriter.lower import Feed, Lowered, Mesh, lower
+from whale.rewriter.shadow import Shadow
+from whale.runtime.options import Options
+from whale.runtime.report import Report
+from whale.runtime.signature import Run
+from whale.sharding.order import Order, order
+from whale.sharding.propagate import Request
+from whale.sharding.rules.state import holder_of, writes_variable
+from whale.sharding.sources import candidates
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """How one kind of run is executed."""
+
+    cut: bool
+    """Whether it runs on pieces; else the user's own fetches, feeds and targets are run."""
+    writes: frozenset[str]
+    """Variables that only home holds the new value of afterwards."""
+    pinned: bool = False
+    """Whether it is right only for fed values of exactly these shapes."""
+    fetches: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    mirrored: frozenset[str] = frozenset()
+
+
+def prepare(
+    program: Program, run: Run, shadow: Shadow, mesh: Mesh, keys: KeyAllocator, options: Options, number: int
+) -> tuple[Prepared, Report]:
+    """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph."""
+    start = time.perf_counter()
+    signature = run.signature
+    ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
+    ordered = order(ops, frozenset(signature.feeds))
+    written = frozenset(_written(program, ordered))
+    trains = any(o.type.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparse")) for o in ops) or any(
+        o.forward for o in ops if o.forward
+    ) and bool(written)
+
+    def stay(reason: str) -> tuple[Prepared, Report]:
+        return Prepared(False, written), Report(number, False, trains, reason)
+
+    if len(mesh.devices) == 1:
+        return stay("one device")
+    sources = tuple(candidates(ordered, run.feeds, run.shapes))
+    small = [s for s in sources if s.count is not None and s.count < len(mesh.devices)]
+    sources = tuple(s for s in sources if s not in small)
+    if not sources:
+        return stay(
+            "the batch has fewer samples than there are devices" if small else "nothing is fed or drawn that can be cut"
+        )
+    sync = options.config.batch.sync is not False
+    request = Request(ordered, dict(run.feeds), sync=sync)
+    shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(program, s.tensor) for s in sources}
+    choice = choose(program, request, sources, shapes)
+    analysed = time.perf_counter()
+    if not choice.worthwhile:
+        return stay(_why_whole(choice))
+    try:
+        lowered = lower(
+            program,
+            choice.analysis,
+            choice.residence,
+            shadow,
+            mesh,
+            keys,
+            signature.fetches,
+            signature.targets,
+            dict(run.feeds),
+            "" if number == 1 else f"run_{number}/",
+        )
+    except (VerifyError, AssertionError) as fault:
+        shadow.discard()
+        return stay(f"it cannot be rewritten: {fault}")
+    emitted = time.perf_counter()
+    added = shadow.flush()
+    seconds = {"analyse": analysed - start, "lower": emitted - analysed, "import": time.perf_counter() - emitted}
+    prepared = Prepared(
+        True,
+        lowered.home_writes,
+        bool(choice.analysis.batches.pinned),
+        lowered.fetches,
+        lowered.targets,
+        lowered.feeds,
+        lowered.mirrored,
+    )
+    reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
+    return prepared, Report(number, True, trains, "", _lines(choice, lowered, mesh), seconds, added, reduced)
+
+
+def _shape(program: Program, tensor: str) -> tuple[int | None, ...]:
+    return program.tensor(tensor).shape or ()
+
+
+def _written(program: Program, ordered: Order) -> list[str]:
+    found = []
+    for op in ordered.ops:
+        if writes_variable(op.type) and op.inputs:
+            holder = holder_of(program.ops, op.inputs[0])
+            if holder is not None:
+                found.append(holder)
+    return found
+
+
+def _why_whole(choice: Choice) -> str:
+    worst = choice.worst
+    if worst is None:
+        return "no work depends on the batch"
+    decision = choice.analysis.decisions[worst.name]
+    reason = decision.declined or "it needs the whole batch"
+    return f"{_where(worst)}: {reason}"
+
+
+def _where(op: Op) -> str:
+    return f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "")
+
+
+def _lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
+    analysis = choice.analysis
+    lines = [
+        f"{len(mesh.devices)} replicas on {', '.join(mesh.devices)}, shares {':'.join(str(s) for s in mesh.shares)}",
+        "batch cut: " + ", ".join(f"{s.tensor} on dim {s.dim}" for s in analysis.sources),
+        f"{choice.on_pieces:.1%} of the batch's work on pieces",
+    ]
+    if lowered.collectives:
+        count = sum(len(b) for b in lowered.collectives)
+        total = sum(t.bytes for b in lowered.collectives for t in b)
+        lines.append(f"all-reduce: {count} tensors in {len(lowered.collectives)} buckets, {total} bytes")
+    whole = [(op, analysis.decisions[op.name]) for op in analysis.order.ops]
+    for op, decision in whole:
+        if decision.declined:
+            lines.append(f"whole: {_where(op)}: {decision.declined}")
+    rough = sorted({d.approximate for _, d in whole if d.approximate})
+    lines.extend(f"approximate: {text}" for text in rough)
+    if not rough:
+        lines.append("exact: equals one device up to rounding")
+    return tuple(lines)
+
+

@@ -1,0 +1,1 @@
+"""Dynamic decoding: decoders, helpers, attention and beam search of ``tf.contrib.seq2seq``."""

@@ -1,0 +1,129 @@
+"""The batches of a run: one per source, joined when a rule makes their dims meet."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from whale.ir import dims as D
+from whale.ir.dims import Dim
+
+
+@dataclasses.dataclass
+class Batch:
+    """The samples of one or more sources, cut together."""
+
+    sources: list[str]
+    """Source tensors, the leading one first."""
+    static: int | None
+    """Size written in the script's shapes, or None when the script leaves it open."""
+    count: int | None
+    """Size in the run at hand, where it is known before the run."""
+
+
+class Batches:
+    """Batches by number, with union-find over them."""
+
+    def __init__(self) -> None:
+        self._batches: list[Batch] = []
+        self._parent: list[int] = []
+        self._aliases: dict[str, Dim] = {}
+        self.stale = False
+        """Set when something was learned that facts found earlier do not know: they must be found again."""
+        self.pinned: set[int] = set()
+        """Batches whose size in this run the analysis relied on."""
+
+    def add(self, source: str, static: int | None, count: int | None) -> int:
+        """A batch of its own for a source tensor; ``count`` is its size in this run if known."""
+        self._batches.append(Batch([source], static, static if static is not None else count))
+        self._parent.append(len(self._parent))
+        return len(self._batches) - 1
+
+    def find(self, batch: int) -> int:
+        """The number of the batch that this one was joined to."""
+        while self._parent[batch] != batch:
+            batch = self._parent[batch]
+        return batch
+
+    def __getitem__(self, batch: int) -> Batch:
+        return self._batches[self.find(batch)]
+
+    def roots(self) -> list[int]:
+        """Numbers of the distinct batches."""
+        return [b for b in range(len(self._batches)) if self._parent[b] == b]
+
+    def size(self, batch: int) -> Dim:
+        """Global number of samples, as shapes speak of it."""
+        found = self[batch]
+        return found.static if found.static is not None else D.symbol(f"n{self.find(batch)}")
+
+    def open(self, name: str) -> Dim:
+        """The size of a dim that is not known before the run: a symbol, or what it was found to equal."""
+        found = self._aliases.get(name)
+        if found is None:
+            return D.symbol(name)
+        inner = _bare(found)
+        return found if inner is None or inner == name else self.open(inner)
+
+    def equate(self, size: Dim, other: Dim) -> bool:
+        """Whether two sizes that meet in an element-wise op are one; open ones are taken to be.
+
+        Element-wise operands of another size than one are equal; a size of one that only the run shows is not met in
+        practice, and would fail loudly.
+        """
+        if size == other:
+            return True
+        for one, two in ((size, other), (other, size)):
+            name = _bare(one)
+            if name is not None and not self.is_count(name) and not isinstance(two, int):
+                if name not in D.symbols_of(two) and name not in self._aliases:
+                    self._aliases[name] = two
+                    self.stale = True
+                return True
+        return False
+
+    @staticmethod
+    def is_count(name: str) -> bool:
+        """Whether a symbol is the size of a batch."""
+        return name[0] == "n" and name[1:].isdigit()
+
+    def fix(self, batch: int, size: Dim) -> None:
+        """Takes a batch of open size that meets a size written in the script to be of that size."""
+        found = self[batch]
+        if isinstance(size, int) and found.static is None and found.count in (None, size):
+            found.static = found.count = size
+            self.pinned.add(self.find(batch))
+            self.stale = True
+
+    def pin(self, batch: int) -> int | None:
+        """The number of samples in this run; the analysis then holds only for runs of this size."""
+        found = self[batch]
+        if found.static is None and found.count is not None:
+            self.pinned.add(self.find(batch))
+        return found.count
+
+    def meet(self, a: int, b: int) -> bool:
+        """Whether two batches are one; joins them when nothing speaks against it."""
+        a, b = self.find(a), self.find(b)
+        if a == b:
+            return True
+        first, second = self._batches[a], self._batches[b]
+        if first.count is not None and second.count is not None and first.count != second.count:
+            return False
+        keep, drop = (a, b) if a < b else (b, a)
+        kept, dropped = self._batches[keep], self._batches[drop]
+        kept.sources.extend(dropped.sources)
+        kept.static = kept.static if kept.static is not None else dropped.static
+        kept.count = kept.count if kept.count is not None else dropped.count
+        self._parent[drop] = keep
+        self.stale = True
+        return True
+
+
+def _bare(size: Dim) -> str | None:
+    """The name of a size that is one open symbol and nothing else."""
+    names = D.symbols_of(size)
+    if isinstance(size, D.Poly) and len(names) == 1:
+        (name,) = names
+        if size == D.symbol(name) and name.endswith("]"):
+            return name
+    return None

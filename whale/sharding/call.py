@@ -1,0 +1,146 @@
+"""One application of a rule: an op, what is known of its inputs, and questions a rule may ask."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whale.ir import dims as D
+from whale.ir.dims import Dim
+from whale.ir.placement import PARTIAL, REPLICATED, Partial, Placement, Sharded
+from whale.ir.program import Op
+from whale.sharding.batches import Batches
+from whale.sharding.containers import Containers
+from whale.sharding.facts import Decision, Decline, Dims, Fact, Value, Want
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """An op met by the propagation."""
+
+    op: Op
+    """The op."""
+    ins: tuple[Fact, ...]
+    """Facts of its data inputs."""
+    batches: Batches
+    """The batches of this run and which of them are one."""
+    containers: Containers = dataclasses.field(default_factory=Containers)
+    """Placement of the elements of TensorArrays, stacks and lists."""
+    sync: bool = True
+    """Whether statistics over the batch are exact (``batch.sync``)."""
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute of the op."""
+        return self.op.attrs.get(name, default)
+
+    def rank(self, index: int) -> int:
+        """Rank of an input; declines when unknown."""
+        rank = self.ins[index].rank
+        if rank is None:
+            raise Decline(f"the rank of input {index} is unknown")
+        return rank
+
+    def dims(self, index: int) -> tuple[Dim, ...]:
+        """Sizes of an input; declines when the rank is unknown."""
+        dims = self.ins[index].dims
+        if dims is None:
+            raise Decline(f"the rank of input {index} is unknown")
+        return dims
+
+    def value(self, index: int) -> Value:
+        """Known value of an integer input; declines when unknown."""
+        value = self.ins[index].value
+        if value is None:
+            raise Decline(f"the value of input {index} is not known before the run")
+        return value
+
+    def numbers(self, index: int) -> list[int]:
+        """Known value of an integer input as plain numbers, flattened; declines when it is not constant."""
+        numbers = []
+        for item in np.ravel(self.value(index)):
+            if not isinstance(item, (int, np.integer)):
+                raise Decline(f"the value of input {index} depends on sizes known only at the run")
+            numbers.append(int(item))
+        return numbers
+
+    def axis(self, index: int, rank: int) -> int:
+        """A constant axis input as a non-negative number."""
+        (axis,) = self.numbers(index)
+        return axis % rank if rank else 0
+
+    def size(self, sharded: Sharded) -> Dim:
+        """Global size of a dim that is cut."""
+        return D.multiply(D.multiply(sharded.outer, sharded.inner), self.batches.size(sharded.batch))
+
+    def one_cut(self, a: Sharded, b: Sharded) -> bool:
+        """Whether two cuts, given on the same tensor, are one; open sizes and batches that meet here become one."""
+        return (
+            a.dim == b.dim
+            and self.batches.equate(a.outer, b.outer)
+            and self.batches.equate(a.inner, b.inner)
+            and self.batches.meet(a.batch, b.batch)
+        )
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def fact(
+        self,
+        placement: Placement = REPLICATED,
+        dims: Sequence[Dim | None] | None = None,
+        index: int = 0,
+        *,
+        value: Value | None = None,
+        zero: bool = False,
+        iota: int | None = None,
+    ) -> Fact:
+        """The fact of an output: sizes merged from what TensorFlow inferred, what the rule says and the cut."""
+        static = self.op.outputs[index].shape
+        if static is None and dims is None:
+            return Fact(placement, None, value, zero, iota)
+        rank = len(static) if static is not None else len(dims or ())
+        merged: list[Dim] = []
+        for i in range(rank):
+            size: Dim | None = static[i] if static is not None else None
+            if size is None and isinstance(placement, Sharded) and placement.dim == i:
+                size = self.size(placement)
+            if size is None and dims is not None and i < len(dims):
+                size = dims[i]
+            merged.append(self.batches.open(f"{self.op.output(index)}[{i}]") if size is None else size)
+        return Fact(placement, tuple(merged), value, zero, iota)
+
+    def whole(self, declined: str = "", outputs: Sequence[Fact] | None = None) -> Decision:
+        """The op on whole inputs, its outputs whole."""
+        if outputs is None:
+            outputs = [self.fact(index=i) for i in range(len(self.op.outputs))]
+        return Decision(tuple(REPLICATED for _ in self.ins), tuple(outputs), declined=declined)
+
+    def decide(self, wants: Sequence[Want], *outputs: Fact, recipe: str = "copy", **params: Any) -> Decision:
+        """The op on what is wanted."""
+        return Decision(tuple(wants), tuple(outputs), recipe, params)
+
+    def settled(self, keep_partial: bool = False) -> list[Want]:
+        """Wants that take every input as it is, partial ones summed first unless kept."""
+        return [
+            REPLICATED if isinstance(f.placement, Partial) and not keep_partial else None
+            for f in self.ins
+        ]
+
+
+def is_partial(fact: Fact) -> bool:
+    """Whether a tensor may be read as a sum of the copies' values without any communication."""
+    return fact.placement == PARTIAL
+
+
+def partial_or_zero(fact: Fact) -> bool:
+    """Partial, or replicated zeros, which are a sum of zeros too."""
+    return fact.placement == PARTIAL or (fact.zero and fact.placement == REPLICATED)
+
+
+def same_dims(a: Dims, b: Dims) -> bool:
+    """Whether two shapes are known to be equal."""
+    return a is not None and a == b

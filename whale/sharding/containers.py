@@ -1,0 +1,89 @@
+"""Containers of tensors: TensorArrays, stacks, tensor lists.
+
+A container is known by the op that made it. All its elements are placed alike, whatever the order in which ops that
+write and read it are met: a write that brings another placement widens the container's, and the propagation runs
+again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from whale.ir.placement import PARTIAL, REPLICATED, Placement, Sharded
+from whale.sharding.facts import Dims, Fact, Value
+from whale.sharding.join import join
+
+
+GRADIENT = "/gradient/"
+"""Stands in the origin of a gradient's container between the forward container and the gradient's source."""
+
+
+@dataclasses.dataclass
+class Containers:
+    """Placement of the elements of each container."""
+
+    elements: dict[str, Placement] = dataclasses.field(default_factory=dict)
+    """By the container's origin; absent while nothing is known."""
+    zeros: dict[str, bool] = dataclasses.field(default_factory=dict)
+    """Whether all elements written so far are zeros."""
+    common: dict[str, Fact] = dataclasses.field(default_factory=dict)
+    """Sizes and value that all elements share, where they do."""
+    forced: set[str] = dataclasses.field(default_factory=set)
+    """Containers whose elements must be whole."""
+    changed: bool = False
+    """Set when a placement was widened since it was last cleared."""
+
+    def write(self, origin: str, fact: Fact, placement: Placement, dims: Dims) -> Placement:
+        """Notes that an element is written, placed and of sizes as given; returns where all elements are."""
+        self._note(origin, dims, fact.value)
+        zero = fact.zero
+        before, was_zero = self.elements.get(origin), self.zeros.get(origin, True)
+        forward, _, gradient = origin.partition(GRADIENT)
+        if origin in self.forced or forward in self.forced:
+            after: Placement = REPLICATED
+        elif gradient:
+            after = self._gradient(self.read(forward), placement, before)
+        else:
+            after = placement if before is None else join(before, placement, was_zero, zero)
+        self.zeros[origin] = was_zero and zero
+        if after != before:
+            self.elements[origin] = after
+            self.changed = True
+        return after
+
+    @staticmethod
+    def _gradient(forward: Placement, placement: Placement, before: Placement | None) -> Placement:
+        """A gradient's elements have the shapes of the forward ones: cut alike, or whole or partial."""
+        if isinstance(forward, Sharded):
+            return forward
+        partial = placement == PARTIAL and before in (None, PARTIAL)
+        return PARTIAL if partial else REPLICATED
+
+    def _note(self, origin: str, dims: Dims, value: Value | None) -> None:
+        """Remembers what all elements have in common."""
+        known = Fact(dims=dims, value=value)
+        before = self.common.get(origin)
+        if before is not None:
+            same = before.value is not None and Fact(value=before.value) == Fact(value=value)
+            known = Fact(dims=dims if before.dims == dims else None, value=value if same else None)
+        if before != known:
+            self.common[origin] = known
+            self.changed = True
+
+    def force(self, origin: str) -> None:
+        """Makes all elements whole: some op needs them so."""
+        if origin not in self.forced:
+            self.forced.add(origin)
+            self.elements[origin] = REPLICATED
+            self.changed = True
+
+    def read(self, origin: str) -> Placement:
+        """Where the elements of a container are, as far as is known."""
+        return self.elements.get(origin, REPLICATED)
+
+    def cut(self, origin: str) -> Sharded | None:
+        """How the elements of a container, or of a gradient's container made from it, are cut."""
+        for name, placement in self.elements.items():
+            if isinstance(placement, Sharded) and (name == origin or name.startswith(origin + GRADIENT)):
+                return placement
+        return None

@@ -1,0 +1,265 @@
+"""From where the sources are cut to where every tensor is.
+
+One pass over the ops in data-flow order, repeated until nothing changes where there are loops or containers. When
+rules find in a pass that two batches are one, the propagation starts again with one symbol for both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from whale.ir import dims as D
+from whale.ir.placement import EACH, PARTIAL, REPLICATED, Placement, Sharded
+from whale.ir.program import Op, TensorType, split_tensor
+from whale.sharding import values
+from whale.sharding.batches import Batches
+from whale.sharding.call import Call
+from whale.sharding.containers import Containers
+from whale.sharding.facts import Decision, Decline, Fact
+from whale.sharding.join import join
+from whale.sharding.order import BACK_EDGES, MERGES, Order
+from whale.sharding.rules import RULES
+from whale.sharding.rules.control import CONTAINERS
+from whale.sharding.rules.state import on_variable
+
+PATIENCE = 4
+"""How often what a loop carries may change before it is taken whole."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A tensor where a batch enters."""
+
+    tensor: str
+    """The tensor: fed, or an output of an iterator, queue or the like."""
+    dim: int
+    """The dim that is cut."""
+    static: int | None
+    """Size of that dim in the script's shapes."""
+    count: int | None
+    """Size of that dim in the run at hand, where known before it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysis:
+    """Where everything is, for one set of fetches, feeds and targets."""
+
+    order: Order
+    """The ops of the run."""
+    facts: Mapping[str, Fact]
+    """By tensor."""
+    decisions: Mapping[str, Decision]
+    """By op."""
+    batches: Batches
+    """The batches."""
+    sources: tuple[Source, ...]
+    """Where they enter."""
+    containers: Containers
+    """How the elements of TensorArrays, stacks and lists are placed."""
+    recut: frozenset[str] = frozenset()
+    """Results of ops that run whole, cut again afterwards."""
+
+    def fact(self, tensor: str) -> Fact:
+        """What is known of a tensor."""
+        return self.facts[tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to propagate over."""
+
+    order: Order
+    """The ops."""
+    feeds: Mapping[str, TensorType]
+    """Tensors whose value is given, with the shapes given."""
+    whole_ops: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Ops that must run whole, with the reason."""
+    sync: bool = True
+    """Whether statistics over the batch are exact."""
+
+
+def propagate(request: Request, sources: tuple[Source, ...]) -> Analysis:
+    """Places every tensor, given where the sources are cut."""
+    batches = Batches()
+    numbers = {s.tensor: batches.add(s.tensor, s.static, s.count) for s in sources}
+    while True:
+        batches.stale = False
+        run = _Run(request, {s.tensor: s for s in sources}, numbers, batches)
+        run.fixed_point()
+        if batches.stale:
+            continue
+        return Analysis(request.order, run.facts, run.decisions, batches, sources, run.containers, frozenset(run.recut))
+
+
+class _Run:
+    """One propagation with a given set of batches."""
+
+    def __init__(
+        self, request: Request, sources: Mapping[str, Source], numbers: Mapping[str, int], batches: Batches
+    ) -> None:
+        self.request = request
+        self.sources = sources
+        self.numbers = numbers
+        self.batches = batches
+        self.containers = Containers()
+        self.facts: dict[str, Fact] = {}
+        self.decisions: dict[str, Decision] = {}
+        self.recut: set[str] = set()
+        self._seen: dict[str, tuple[Fact | None, ...]] = {}
+        self._changes: dict[str, int] = {}
+        self._loops: dict[str, Placement] = {}
+        self._by_name = {op.name: op for op in request.order.ops}
+        for tensor, kind in request.feeds.items():
+            self.facts[tensor] = self._given(tensor, kind)
+
+    def _given(self, tensor: str, kind: TensorType) -> Fact:
+        """The fact of a source or fed tensor."""
+        placement: Placement = REPLICATED
+        source = self.sources.get(tensor)
+        if source is not None:
+            placement = Sharded(source.dim, self.batches.find(self.numbers[tensor]))
+        if kind.shape is None:
+            return Fact(placement, None)
+        dims: list[D.Dim] = []
+        for i, size in enumerate(kind.shape):
+            if isinstance(placement, Sharded) and i == placement.dim and size is None:
+                dims.append(self.batches.size(placement.batch))
+            else:
+                dims.append(size if size is not None else self.batches.open(f"{tensor}[{i}]"))
+        return Fact(placement, tuple(dims))
+
+    def fixed_point(self) -> None:
+        """Passes over the ops until nothing changes."""
+        again = bool(self.request.order.frames)
+        while True:
+            self.containers.changed = False
+            changed = False
+            for op in self.request.order.ops:
+                changed |= self._visit(op)
+            if self.batches.stale or (not (changed and again) and not self.containers.changed):
+                return
+
+    def _visit(self, op: Op) -> bool:
+        ins = tuple(self.facts.get(t) for t in op.inputs)
+        container = bool(ins) and ins[0] is not None and ins[0].origin is not None
+        loop = op.type in MERGES or op.type in BACK_EDGES
+        if not container and not loop and self._seen.get(op.name, ()) == ins and op.name in self.decisions:
+            return False
+        self._seen[op.name] = ins
+        decision = self._merge(op, ins) if op.type in MERGES else self._decide(op, ins)
+        if self.decisions.get(op.name) == decision:
+            return False
+        self.decisions[op.name] = decision
+        for i, fact in enumerate(decision.outputs):
+            tensor = op.output(i)
+            if tensor in self.request.feeds:
+                continue
+            if tensor in self.sources:
+                fact = self._given(tensor, op.outputs[i])
+            elif decision.declined and not self.request.order.frame(op.name):
+                fact = self._recut(tensor, fact)
+            self.facts[tensor] = fact
+        return True
+
+    def _recut(self, tensor: str, fact: Fact) -> Fact:
+        """The result of an op that ran whole, cut again where one of its dims is a batch."""
+        self.recut.discard(tensor)
+        if fact.placement != REPLICATED or fact.dims is None or fact.value is not None:
+            return fact
+        for batch in self.batches.roots():
+            size = self.batches.size(batch)
+            if isinstance(size, D.Poly) and size in fact.dims:
+                self.recut.add(tensor)
+                return dataclasses.replace(fact, placement=Sharded(fact.dims.index(size), batch))
+        return fact
+
+    def _decide(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision:
+        known = tuple(f if f is not None else Fact() for f in ins)
+        call = Call(op, known, self.batches, self.containers, self.request.sync)
+        cut = any(f.placement != REPLICATED for f in known)
+        reason = self.request.whole_ops.get(op.name, "")
+        if reason:
+            return call.whole(reason if cut else "")
+        decision = self._apply(call)
+        if op.type in BACK_EDGES and op.name in self._loops:
+            # The bridge to what the loop carries stands before the back edge: nothing may stand on it.
+            carried = self._loops[op.name]
+            out = dataclasses.replace(decision.outputs[0], placement=carried)
+            want = None if known[0].placement == carried else carried
+            return dataclasses.replace(decision, wants=(want,), outputs=(out,))
+        return decision
+
+    def _apply(self, call: Call) -> Decision:
+        rule = RULES.get(call.op.type)
+        cut = any(f.placement in (PARTIAL, EACH) or f.sharded for f in call.ins)
+        if rule is None:
+            expected = not cut or on_variable(call.op.type) or not call.op.outputs or call.op.stateful
+            decision = call.whole("" if expected else f"{call.op.type} has no sharding rule")
+        else:
+            try:
+                decision = rule(call)
+            except Decline as why:
+                if call.op.type in CONTAINERS and call.ins[0].origin is not None:
+                    call.containers.force(call.ins[0].origin)
+                decision = call.whole(str(why) if cut else "")
+        return self._with_value(call, decision)
+
+    def _with_value(self, call: Call, decision: Decision) -> Decision:
+        if not decision.outputs or decision.outputs[0].value is not None:
+            return decision
+        first = decision.outputs[0]
+        if first.placement != REPLICATED:
+            return decision
+        value = values.evaluate(call.op, call.ins)
+        if value is None:
+            return decision
+        return dataclasses.replace(
+            decision, outputs=(dataclasses.replace(first, value=value), *decision.outputs[1:])
+        )
+
+    def _merge(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision:
+        """Merge: the join of what is known of its inputs; taken whole when a loop does not settle."""
+        arriving = [self._carried_back(t, f) for t, f in zip(op.inputs, ins)]
+        known = [f for f in arriving if f is not None]
+        placement, zero = known[0].placement, known[0].zero
+        for fact in known[1:]:
+            placement = self._join(placement, fact, zero)
+            zero = zero and fact.zero
+        before = self.decisions.get(op.name)
+        if before is not None and before.outputs[0].placement != placement:
+            self._changes[op.name] = self._changes.get(op.name, 0) + 1
+        if self._changes.get(op.name, 0) > PATIENCE:
+            placement = REPLICATED
+        dims = known[0].dims
+        if any(f.dims != dims for f in known):
+            static = op.outputs[0].shape
+            if static is None:
+                dims = None
+            else:
+                dims = Call(op, (), self.batches).fact(placement).dims
+        for tensor in op.inputs:
+            self._loops[split_tensor(tensor)[0]] = placement
+        origin = next((f.origin for f in known if f.origin is not None), None)
+        out = Fact(placement, dims, zero=zero, origin=origin)
+        index = Fact(REPLICATED, ())
+        wants = tuple(
+            None if f is not None and f.placement == placement else placement for f in ins
+        )
+        conflict = placement == REPLICATED and any(f.placement != REPLICATED for f in known)
+        reason = "its inputs arrive cut in different ways" if conflict else ""
+        return Decision(wants, (out, index), declined=reason)
+
+    def _carried_back(self, tensor: str, fact: Fact | None) -> Fact | None:
+        """What a loop brings to its Merge: what enters the NextIteration, before it is made to fit."""
+        producer = self._by_name.get(split_tensor(tensor)[0])
+        if fact is None or producer is None or producer.type not in BACK_EDGES:
+            return fact
+        return self.facts.get(producer.inputs[0], fact)
+
+    def _join(self, placement: Placement, fact: Fact, zero: bool) -> Placement:
+        a, b = placement, fact.placement
+        if isinstance(a, Sharded) and isinstance(b, Sharded) and a.batch != b.batch:
+            if dataclasses.replace(a, batch=b.batch) == b:
+                self.batches.meet(a.batch, b.batch)
+        return join(a, b, zero, fact.zero)
