@@ -165,3 +165,21 @@ gradients_helper_owner = gradients_util
 def graph_producer() -> int:
     """The GraphDef version TensorFlow writes."""
     return int(tf.GRAPH_DEF_VERSION)
+
+
+def inferred_types(graph: tf.Graph, handles: Iterable[Handle]) -> list[list[tuple[str, tuple[int | None, ...] | None]]]:
+    """For each node that ``import_nodes`` made: type name and static shape of its outputs.
+
+    The Python operations are made for this alone; the graph's own list of operations does not hold them.
+    """
+    names: dict[Any, str] = {}
+    rows: list[list[tuple[str, tuple[int | None, ...] | None]]] = []
+    for handle in handles:
+        row: list[tuple[str, tuple[int | None, ...] | None]] = []
+        for tensor in tf.Operation._from_c_op(handle, graph).outputs:
+            dtype, (dims, unknown) = tensor._dtype, tensor._shape
+            if dtype not in names:
+                names[dtype] = dtype.name
+            row.append((names[dtype], None if unknown else tuple(None if d is None or d < 0 else d for d in dims)))
+        rows.append(row)
+    return rows

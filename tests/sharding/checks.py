@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -13,79 +12,71 @@ from tests.sharding import graphs
 from tests.sharding.graphs import Built
 from tests.sharding.rows import Row
 from whale.cluster import Cluster
-from whale.runtime.activation import Activation, activate
+from whale.runtime.activation import activate
 from whale.runtime.options import Options
 from whale.runtime.report import Report
 
 REPLICAS = (2, 3)
 """Numbers of devices each row runs on."""
 
-_WHOLE = re.compile(r"whole: (\w+) ")
+_WHOLE = re.compile(r"whole: (\w+) '([^/']+)")
+"""Op type and outermost scope in the line of a report on an op that runs whole."""
+
+Values = Mapping[str, Mapping[str, np.ndarray]]
+"""Fetched values by row and what they are."""
 
 
-class Bench:
-    """A table's graph with one session on one device and one per number of replicas."""
+def problems(tf: Any, rows: Sequence[Row], mode: str) -> list[str]:
+    """What is wrong with some rows, on any number of replicas; empty when all is well.
 
-    def __init__(self, tf: Any, rows: Sequence[Row], mode: str) -> None:
-        self.tf = tf
-        self.table = graphs.build(tf, rows, mode)
-        self.activations: dict[int, Activation] = {}
-        self.plain = self._session()
-        self.cut: dict[int, Any] = {}
-        for replicas in REPLICAS:
-            for earlier in self.activations.values():
-                earlier.close()
-            self.activations[replicas] = activate(Options(Cluster.local(replicas), batch="global", quiet=True))
-            self.cut[replicas] = self._session()
+    The rows run together. Where that shows a fault each runs alone, so that it is known which is at fault.
+    """
+    together = _problems(tf, rows, mode)
+    if not together or len(rows) == 1:
+        return together
+    alone = [problem for row in rows for problem in _problems(tf, [row], mode)]
+    return alone or [f"only together: {problem}" for problem in together]
 
-    def _session(self) -> Any:
-        # Without grappler: what is compared is what the graphs say, and hundreds of first runs are cheaper.
-        config = self.tf.ConfigProto(inter_op_parallelism_threads=8)
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        session = self.tf.Session(graph=self.table.graph, config=config)
-        session.run(self.table.initializer)
-        return session
 
-    def __enter__(self) -> Bench:
-        return self
+def _problems(tf: Any, rows: Sequence[Row], mode: str) -> list[str]:
+    built = graphs.build(tf, rows, mode)
+    with _session(tf, built) as session:
+        expected = graphs.run(built, session)
+    return [problem for replicas in REPLICAS for problem in _compare(tf, built, expected, replicas)]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
-    def close(self) -> None:
-        """Closes the sessions and undoes the activation; bound sessions need one, whichever it is, to be run."""
-        for session in (self.plain, *self.cut.values()):
-            session.close()
-        for activation in self.activations.values():
-            activation.close()
+def _session(tf: Any, built: Built) -> Any:
+    # Without grappler: what is compared is what the graphs say, and hundreds of first runs are cheaper.
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.Session(graph=built.graph, config=config)
 
-    def problems(self, built: Built) -> list[str]:
-        """What is wrong with a row, on any number of replicas; empty when all is well."""
-        expected = graphs.run(self.tf, self.table, built, self.plain)
-        found = []
-        for replicas in REPLICAS:
-            try:
-                actual = graphs.run(self.tf, self.table, built, self.cut[replicas])
-            except self.tf.errors.OpError as error:
-                found.append(f"{replicas} replicas: {type(error).__name__}: {error.message}")
-                continue
-            report = self.activations[replicas].reports[-1]
-            for step, (one, other) in enumerate(zip(expected, actual)):
-                found.extend(f"{replicas} replicas, step {step}: {p}" for p in differences(one, other, built.row.tolerance))
-            found.extend(f"{replicas} replicas: {p}" for p in placed_otherwise(built.row, report))
-        return found
+
+def _compare(tf: Any, built: Built, expected: Sequence[Values], replicas: int) -> list[str]:
+    options = Options(Cluster.local(replicas), batch="global", quiet=True)
+    with activate(options) as activation, _session(tf, built) as session:
+        try:
+            actual = graphs.run(built, session)
+        except tf.errors.OpError as error:
+            names = ", ".join(row.name for row in built.rows)
+            return [f"{names}, {replicas} replicas: {type(error).__name__}: {error.message}"]
+    found = []
+    for step, (one, other) in enumerate(zip(expected, actual)):
+        for row in built.rows:
+            where = f"{row.name}, {replicas} replicas" + (f", step {step}" if built.steps > 1 else "")
+            found.extend(f"{where}: {p}" for p in differences(one[row.name], other[row.name], row.tolerance))
+    report = activation.reports[-1]
+    found.extend(f"{row.name}, {replicas} replicas: {p}" for row in built.rows for p in placed_otherwise(row, report))
+    return found
 
 
 def placed_otherwise(row: Row, report: Report) -> list[str]:
-    """What a report says that the row did not expect."""
+    """What a report says of a row's ops that the row does not expect."""
     if not report.cut:
         return [f"not cut: {report.reason}"]
-    whole = {m.group(1): line for line in report.lines if (m := _WHOLE.match(line))}
-    found = [line for op_type, line in whole.items() if op_type not in row.whole]
-    found.extend(f"{op_type} ran on pieces, which the row does not expect" for op_type in row.whole if op_type not in whole)
-    return found
+    matches = [(m, line) for line in report.lines if (m := _WHOLE.match(line))]
+    whole = {m.group(1): line for m, line in matches if m.group(2) == graphs.scope_of(row)}
+    return [line for op_type, line in whole.items() if op_type not in row.whole]
 
 
 def differences(expected: Mapping[str, Any], actual: Mapping[str, Any], tolerance: float) -> list[str]:

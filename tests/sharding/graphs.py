@@ -1,8 +1,7 @@
-"""Builds the graph of a table of rows, and runs each row in a session.
+"""Builds the graph of a few rows, and runs it in a session.
 
-One graph holds all rows of a table for one way of feeding the batch; every row is a run of its own. Beside its row
-every run fetches some work that is always on pieces, so that a row whose op runs whole is cut all the same, and what
-is tested then is the way from pieces to the whole and back.
+All rows of a graph are fetched by one run. Beside them a run fetches some work that is always on pieces, so that a row
+whose op runs whole is cut all the same, and what is tested then is the way from pieces to the whole and back.
 """
 
 from __future__ import annotations
@@ -27,52 +26,43 @@ Feeds = Mapping[Any, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """A row within a graph."""
-
-    row: Row
-    feeds: Feeds
-    fetches: Mapping[str, Any]
-    """Tensors by what they are: ``output 0``, ``loss``, ``gradient of x``, ``gradient of w``, ``ballast``."""
-    start: Any
-    """Op that starts the iterator, or None."""
-    steps: int
-    """How often to run it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """All rows of a table for one way of feeding the batch."""
+    """Rows in a graph, for one way of feeding the batch."""
 
     graph: Any
     initializer: Any
-    built: tuple[Built, ...]
+    rows: tuple[Row, ...]
+    feeds: Feeds
+    fetches: Mapping[str, Mapping[str, Any]]
+    """By row: tensors by what they are (``output 0``, ``loss``, ``gradient of x``, ``gradient of w``)."""
+    starts: tuple[Any, ...]
+    """Ops that start iterators."""
+    steps: int
+    """How often to run it."""
 
     def op_types(self) -> frozenset[str]:
         """Types of all ops of the graph."""
         return frozenset(op.type for op in self.graph.get_operations())
 
 
-def build(tf: Any, rows: Sequence[Row], mode: str) -> Table:
-    """The graph of those rows that name the mode."""
+def build(tf: Any, rows: Sequence[Row], mode: str) -> Built:
+    """The graph of some rows."""
     graph = tf.Graph()
     with graph.as_default():
         tf.set_random_seed(11)
-        batches: dict[tuple[int, ...], tuple[dict[str, Any], Feeds, Any]] = {}
-        built = []
-        for row in rows:
-            if mode in row.modes:
-                if row.sample not in batches:
-                    batches[row.sample] = _batch(tf, row.sample, mode)
-                built.append(_build_row(tf, row, mode, *batches[row.sample]))
+        batches = {sample: _batch(tf, sample, mode) for sample in sorted({row.sample for row in rows})}
+        fetches = {row.name: _build_row(tf, row, mode, batches[row.sample][0]) for row in rows}
+        fetches["ballast"] = {str(sample): _ballast(tf, batch) for sample, (batch, _, _) in batches.items()}
+        feeds = {tensor: value for _, fed, _ in batches.values() for tensor, value in fed.items()}
+        starts = tuple(start for _, _, start in batches.values() if start is not None)
         initializer = tf.global_variables_initializer()
-    graph.finalize()
-    return Table(graph, initializer, tuple(built))
+    return Built(graph, initializer, tuple(rows), feeds, fetches, starts, len(DRAWN) if mode == "drawn" else 1)
 
 
-def run(tf: Any, table: Table, built: Built, session: Any) -> list[Mapping[str, np.ndarray]]:
-    """The fetched values of each step of a row."""
-    if built.start is not None:
-        session.run(built.start)
+def run(built: Built, session: Any) -> list[Mapping[str, Mapping[str, np.ndarray]]]:
+    """The fetched values of each step."""
+    session.run(built.initializer)
+    for start in built.starts:
+        session.run(start)
     return [session.run(built.fetches, built.feeds) for _ in range(built.steps)]
 
 
@@ -99,10 +89,10 @@ def _batch(tf: Any, sample: tuple[int, ...], mode: str) -> tuple[dict[str, Any],
     return tensors, {tensors[name]: v for name, v in fed.items()}, None
 
 
-def _build_row(tf: Any, row: Row, mode: str, batch: dict[str, Any], feeds: Feeds, start: Any) -> Built:
-    with tf.variable_scope(re.sub(r"[^\w.]+", "_", row.name)):
-        width = row.sample[-1]
-        w = tf.get_variable("w", initializer=np.linspace(0.6, 1.4, width).astype(np.float32), use_resource=mode != "static")
+def _build_row(tf: Any, row: Row, mode: str, batch: dict[str, Any]) -> Mapping[str, Any]:
+    with tf.variable_scope(scope_of(row)):
+        start = np.linspace(0.6, 1.4, row.sample[-1]).astype(np.float32)
+        w = tf.get_variable("w", initializer=start, use_resource=mode != "static")
         inputs = Inputs(batch["x"] * w, batch["y"], batch["ids"], batch["mask"], w)
         made = row.build(tf, inputs)
         outputs = list(made) if isinstance(made, (list, tuple)) else [made]
@@ -111,11 +101,18 @@ def _build_row(tf: Any, row: Row, mode: str, batch: dict[str, Any], feeds: Feeds
         if floating:
             fetches["loss"] = tf.add_n([tf.reduce_sum(tf.cast(tf.square(t), tf.float32)) for t in floating])
         if floating and row.gradient:
-            for name, wrt in (("x", batch["x"]), ("w", w)):
-                (gradient,) = tf.gradients(fetches["loss"], [wrt])
+            for name, gradient in zip("xw", tf.gradients(fetches["loss"], [batch["x"], w])):
                 if gradient is not None:
                     fetches[f"gradient of {name}"] = tf.convert_to_tensor(gradient)
-        flat = tf.reshape(batch["y"], [-1, int(np.prod(row.sample))])
-        fetches["ballast"] = tf.matmul(flat, tf.ones([flat.shape[1], 256]))
-        used = {t for t in feeds}
-        return Built(row, {t: feeds[t] for t in used}, fetches, start, 1 if start is None else len(DRAWN))
+        return fetches
+
+
+def scope_of(row: Row) -> str:
+    """The name scope of a row's ops."""
+    return re.sub(r"[^\w.]+", "_", row.name)
+
+
+def _ballast(tf: Any, batch: dict[str, Any]) -> Any:
+    """Work on pieces."""
+    size = int(np.prod(batch["y"].shape[1:].as_list()))
+    return tf.matmul(tf.reshape(batch["y"], [-1, size]), tf.ones([size, 256]))

@@ -49,7 +49,7 @@ class Row:
     sample: tuple[int, ...] = (4,)
     """Dims of one sample of ``x`` and ``y``."""
     whole: tuple[str, ...] = ()
-    """Op types that cannot run on pieces here; any other op that does not is a fault."""
+    """Op types that may run whole here, where no other way of cutting the batch avoids it; any other is a fault."""
     gradient: bool = True
     """Whether the outputs can be differentiated."""
     modes: tuple[str, ...] = ("static", "dynamic", "drawn")

@@ -8,17 +8,17 @@ An imported MetaGraph and a gradient tape say nothing about which ops are the ba
   The order of a graph survives export and import, so no op before that Fill is backward. A tape leaves no such mark;
   there the only activation without a forward reader is a loss that its own gradient reads (a square root).
 
-Gradient tensors of a variable are then what remains when the arithmetic of the update is peeled off the tensors that
-are written to it: clipping, unscaling, moments and decay keep the shape of the variable.
+Both hold for what updates do with gradients, too: ``peel.py`` tells that from the backward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping
 
 from whale.annotations.writes import Write
 from whale.ir.flow import Flow
-from whale.ir.program import Op, Shape, split_tensor
+from whale.ir.program import Op, split_tensor
 
 _OUTPUT_READERS: Mapping[str, int] = {
     "SqrtGrad": 0,
@@ -34,17 +34,21 @@ _OUTPUT_READERS: Mapping[str, int] = {
 }
 """Gradient ops by the input that is a value of the forward pass."""
 
-UPDATE_ARITHMETIC = frozenset(
-    "Add AddV2 Sub Mul RealDiv Div DivNoNan Neg Maximum Minimum ClipByValue Identity Cast Sqrt Rsqrt Square Pow Sign "
-    "Select SelectV2 CheckNumerics Reciprocal StopGradient UnsortedSegmentSum Abs".split()
-)
-"""Op types of which updates are made between a gradient tensor and the variable."""
 
-_PASSES_ON = frozenset({"Identity", "Cast", "CheckNumerics", "StopGradient", "Reshape"})
+@dataclasses.dataclass(frozen=True)
+class Region:
+    """Ops that can only be backward pass or update, where no note says what is backward."""
+
+    ops: frozenset[str]
+    """The ops; those that updates do not depend on are left out."""
+    starts: Mapping[str, int]
+    """For each of these ops whose backward pass starts from a Fill of ones: where in the graph that is."""
+    seeded: Mapping[str, int]
+    """For each op of the graph that descends from such a Fill: where that is."""
 
 
-def backward_region(edges: Flow, writes: Iterable[Write], free: set[str], noted: set[str]) -> set[str]:
-    """Ops that only updates depend on, where no note says what is backward: the backward pass and the update.
+def backward_region(edges: Flow, writes: Iterable[Write], free: set[str], noted: set[str]) -> Region:
+    """Finds what is backward pass or update.
 
     Args:
         edges: the program's edges.
@@ -57,34 +61,69 @@ def backward_region(edges: Flow, writes: Iterable[Write], free: set[str], noted:
     for number, write in enumerate(w for w in writes if w.op.name not in after_notes):
         bits[write.op.name] = 1 << number
     if not bits:
-        return set()
+        return Region(frozenset(), {}, {})
     reach = edges.reach(bits)
-    position = {name: number for number, name in enumerate(edges.ops)}
-    first = _first_positions(edges, reach, position)
+    position = positions(edges)
+    seeds = {op.name: position[op.name] for op in edges.ops.values() if op.name in reach and is_seed(edges, op)}
+    first = _first_positions(reach, seeds)
+    seeded = _seeded(edges, seeds)
+    inside = set(bits)
+    for op in reversed(edges.order):
+        name = op.name
+        start = first.get(reach.get(name, 0), 0)
+        if name in inside or position[name] < start or name not in reach:
+            continue
+        readers = edges.readers[name]
+        descends = start and seeded.get(name, 0) >= start
+        if descends or (readers and all(reader in inside for reader in readers) and not _is_output(edges, op)):
+            inside.add(name)
+    used = set(first.values())
+    return Region(
+        ops=frozenset(inside - free),
+        starts={name: first[reach[name]] for name in inside - free if reach[name] in first},
+        seeded={name: at for name, at in seeded.items() if at in used},
+    )
+
+
+def positions(edges: Flow) -> dict[str, int]:
+    """Where each op was made. A loop stands where its first op stands: ``tf.gradients`` adds ops to forward loops."""
     frames = edges.frames()
-    frame_start: dict[str, int] = {}
-    for name, frame in frames.items():
-        frame_start[frame] = min(frame_start.get(frame, position[name]), position[name])
-    region = set(bits)
-    grown = True
-    while grown:
-        grown = False
-        for op in reversed(edges.order):
-            name = op.name
-            if name in region or name in free or name not in reach:
-                continue
-            readers = [reader for reader in edges.readers[name] if reader not in free]
-            inside = readers and all(reader in region for reader in readers)
-            # Both ends of a loop's back edge wait for one another: the rest of the loop decides.
-            if not inside and name in frames:
-                inside = frame_start[frames[name]] >= first.get(reach[name], len(position))
-            if not inside or _is_output(edges, op, readers):
-                continue
-            start = frame_start[frames[name]] if name in frames else position[name]
-            if start >= first.get(reach[name], 0):
-                region.add(name)
-                grown = edges.looping
-    return region
+    starts: dict[str, int] = {}
+    found: dict[str, int] = {}
+    for number, name in enumerate(edges.ops, 1):
+        frame = frames.get(name)
+        found[name] = number if frame is None else starts.setdefault(frame, number)
+    return found
+
+
+def _seeded(edges: Flow, seeds: Mapping[str, int]) -> dict[str, int]:
+    """For each op that descends from a seed: the position of the latest one."""
+    found = dict(seeds)
+    for op in edges.order if seeds else ():
+        latest = max((found.get(name, 0) for name in edges.producers[op.name]), default=0)
+        if latest > found.get(op.name, 0):
+            found[op.name] = latest
+    return found
+
+
+def same_pass(edges: Flow, region: Region, backward: set[str]) -> set[str]:
+    """What belongs to a backward pass beside the gradients that reach a variable.
+
+    ``tf.gradients`` makes all of its ops in one go: what comes before the last op that is surely backward is so too
+    (indices of sparse gradients; gradients that no update reads, such as that of a batch). Loops belong to it as a
+    whole.
+    """
+    number = {name: at for at, name in enumerate(edges.ops)}
+    last: dict[int, int] = {}
+    for name in backward:
+        if name in region.starts:
+            start = region.starts[name]
+            last[start] = max(last.get(start, 0), number[name])
+    found = {name for name, start in region.starts.items() if number[name] < last.get(start, 0)}
+    found |= {name for name, start in region.seeded.items() if number[name] < last.get(start, 0)}
+    frames = edges.frames()
+    loops = {frames[name] for name in backward if name in frames}
+    return found | {name for name, frame in frames.items() if frame in loops}
 
 
 def _descendants(edges: Flow, roots: set[str]) -> set[str]:
@@ -95,22 +134,21 @@ def _descendants(edges: Flow, roots: set[str]) -> set[str]:
     return found
 
 
-def _first_positions(edges: Flow, reach: Mapping[str, int], position: Mapping[str, int]) -> dict[int, int]:
-    """For each set of updates that some op reaches: where in the graph their backward pass begins.
+def _first_positions(reach: Mapping[str, int], seeds: Mapping[str, int]) -> dict[int, int]:
+    """For each set of updates that some op reaches: the position from which on their backward pass was made.
 
     Empty where no Fill of ones says so.
     """
-    seeds = [(position[op.name], reach[op.name]) for op in edges.ops.values() if op.name in reach and is_seed(edges, op)]
     by_update: dict[int, int] = {}
-    for at, bits in seeds:
-        for number in _bits(bits):
-            by_update[number] = at  # the latest wins: an earlier one is the seed of an inner gradient
+    for seed, at in seeds.items():
+        for number in _bits(reach[seed]):
+            # The latest seed counts: an earlier one is that of an inner gradient, which the loss reads.
+            by_update[number] = max(by_update.get(number, 0), at)
     found: dict[int, int] = {}
-    if by_update:
-        for bits in set(reach.values()):
-            starts = [by_update[number] for number in _bits(bits) if number in by_update]
-            if starts:
-                found[bits] = min(starts)
+    for bits in set(reach.values()) if by_update else ():
+        starts = [by_update[number] for number in _bits(bits) if number in by_update]
+        if starts:
+            found[bits] = min(starts)
     return found
 
 
@@ -129,78 +167,10 @@ def is_seed(edges: Flow, op: Op) -> bool:
     return value is not None and value.dtype.kind in "fV" and value.size == 1 and float(value.reshape(())) == 1.0
 
 
-def _is_output(edges: Flow, op: Op, readers: Iterable[str]) -> bool:
+def _is_output(edges: Flow, op: Op) -> bool:
     """Whether a gradient op reads an output of the op as a value of the forward pass."""
-    for name in readers:
+    for name in edges.readers[op.name]:
         at = _OUTPUT_READERS.get(edges.ops[name].type)
         if at is not None and split_tensor(edges.ops[name].inputs[at])[0] == op.name:
             return True
     return False
-
-
-def gradient_tensors(edges: Flow, write: Write, shape: Shape, is_gradient: Callable[[str], bool | None]) -> list[str]:
-    """The gradient tensors that one update writes to a variable of a shape.
-
-    Args:
-        edges: the program's edges.
-        write: the update.
-        shape: the variable's shape.
-        is_gradient: for an op, whether it belongs to the backward pass; None where only structure can tell, and
-            the op belongs to the backward pass or to the update.
-    """
-    found: dict[str, None] = {}
-    seen: set[str] = set()
-    start = [write.value] if write.value is not None else list(write.op.inputs[1:])
-    stack = [tensor for tensor in start if tensor is not None]
-    while stack:
-        tensor = stack.pop()
-        if tensor in seen:
-            continue
-        seen.add(tensor)
-        name = split_tensor(tensor)[0]
-        op = edges.ops[name]
-        verdict = is_gradient(name)
-        if verdict:
-            if _same_values(edges, tensor, shape):
-                found[tensor] = None
-            continue
-        inner = _operands(edges, op, shape)
-        if verdict is None:
-            inner = [operand for operand in inner if is_gradient(split_tensor(operand)[0]) is not False]
-            if op.type not in UPDATE_ARITHMETIC or not inner:
-                if not _reads_variables_only(edges, op, is_gradient):
-                    found[tensor] = None
-                continue
-        stack.extend(reversed(inner))
-    return list(found)
-
-
-def _operands(edges: Flow, op: Op, shape: Shape) -> list[str]:
-    """Inputs of an op that may hold one number for each element of the variable, or of the rows of it."""
-    if op.type == "UnsortedSegmentSum":
-        return [op.inputs[0]]
-    if op.type in ("Switch", "Merge", "Select", "SelectV2"):
-        return [t for t in op.inputs if _same_values(edges, t, shape)]
-    return [t for t in op.inputs if op.type in _PASSES_ON or _same_values(edges, t, shape)]
-
-
-def _same_values(edges: Flow, tensor: str, shape: Shape) -> bool:
-    """Whether a tensor may have the shape of the variable, or of some rows of it, which sparse gradients have."""
-    name, index = split_tensor(tensor)
-    kind = edges.ops[name].outputs[index]
-    if kind.dtype.replace("_ref", "") in ("resource", "string", "bool", "variant", "int32", "int64"):
-        return False
-    if shape is None or kind.shape is None:
-        return True
-    if len(shape) != len(kind.shape):
-        return False
-    return all(a is None or b is None or a == b for a, b in zip(shape[1:], kind.shape[1:])) and (
-        not shape or shape[0] is None or kind.shape[0] is None or kind.shape[0] == shape[0] or len(shape) > 1
-    )
-
-
-def _reads_variables_only(edges: Flow, op: Op, is_gradient: Callable[[str], bool | None]) -> bool:
-    """Whether the arithmetic is over variables and constants alone, as weight decay is."""
-    return op.type in UPDATE_ARITHMETIC and all(
-        is_gradient(name) is False for name in edges.producers[op.name]
-    ) and all(not edges.producers[name] or len(edges.producers[name]) == 1 for name in edges.producers[op.name])

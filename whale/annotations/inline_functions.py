@@ -13,6 +13,13 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 
 from whale import _tf
 
+LOOPS = frozenset({"While", "StatelessWhile"})
+CONDITIONALS = frozenset({"If", "StatelessIf"})
+CASES = frozenset({"Case", "StatelessCase"})
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+FUNCTION_OPS = LOOPS | CONDITIONALS | CASES | CALLS
+"""Op types that can be inlined, beside the ops that call a function by having its name as type."""
+
 _V1 = frozenset({"Switch", "RefSwitch", "Enter", "RefEnter"})
 
 
@@ -40,6 +47,10 @@ class Node:
     """Data inputs."""
     controls: tuple[Value, ...]
     """What runs before; an argument, where a node waits for one."""
+    calls: bool
+    """Whether it is a function op that may be inlined."""
+    functional: bool
+    """Whether it needs functions of the library, by its type or its attributes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +94,9 @@ class Library:
         self._functions = {f.signature.name: f for f in library.function}
         self._bodies: dict[str, Body] = {}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._functions
+    def calls(self, op_type: str) -> bool:
+        """Whether ops of a type run functions of the library and can be inlined."""
+        return op_type in FUNCTION_OPS or op_type in self._functions
 
     def body(self, name: str) -> Body:
         """Reads a function.
@@ -121,13 +133,14 @@ class _Reading:
         self.arguments = {a.name: i for i, a in enumerate(function.signature.input_arg)}
         self.protos = {n.name: n for n in function.node_def}
         self._offsets: dict[str, dict[str, int]] = {}
+        """By node, or by op type where all nodes of the type have the same number of outputs."""
 
     def body(self) -> Body:
         function, signature = self.function, self.function.signature
         for argument in (*signature.input_arg, *signature.output_arg):
             if argument.number_attr or argument.type_list_attr or argument.type_attr:
                 raise Unsupported(f"function {signature.name} has arguments of variable type or number")
-        if function.attr["_XlaMustCompile"].b if "_XlaMustCompile" in function.attr else False:
+        if "_XlaMustCompile" in function.attr and function.attr["_XlaMustCompile"].b:
             raise Unsupported(f"function {signature.name} must be compiled by XLA")
         nodes = {name: self._node(proto) for name, proto in self.protos.items()}
         stateful = tuple(n for n, p in self.protos.items() if self.library.signature(p.op).is_stateful)
@@ -143,9 +156,13 @@ class _Reading:
         )
 
     def _node(self, proto: node_def_pb2.NodeDef) -> Node:
+        functional = False
         for attr in proto.attr.values():
-            if attr.placeholder:
+            kind = attr.WhichOneof("value")
+            if kind == "placeholder":
                 raise Unsupported(f"function {self.function.signature.name} is polymorphic")
+            functional |= kind == "func" or (kind == "list" and len(attr.list.func) > 0)
+        calls = self.library.calls(proto.op)
         inputs: list[Value] = []
         controls: list[Value] = []
         for text in proto.input:
@@ -155,7 +172,7 @@ class _Reading:
                 controls.append(Value(text[1:], 0))
             else:
                 controls.append(Value(None, self.arguments[text[1:]]))
-        return Node(proto, tuple(inputs), tuple(controls))
+        return Node(proto, tuple(inputs), tuple(controls), calls, functional or calls)
 
     def _value(self, text: str) -> Value:
         """``node:output_argument:index``, or the name of an argument."""
@@ -167,16 +184,17 @@ class _Reading:
 
     def _offset(self, name: str, output: str) -> int:
         """Index of the first tensor of an output argument."""
-        if name not in self._offsets:
-            proto = self.protos[name]
-            offsets, count = {}, 0
+        proto = self.protos[name]
+        offsets = self._offsets.get(proto.op) or self._offsets.get(name)
+        if offsets is None:
+            offsets, count, key = {}, 0, proto.op
             for argument in self.library.signature(proto.op).output_arg:
                 offsets[argument.name] = count
                 if argument.number_attr:
-                    count += proto.attr[argument.number_attr].i
+                    count, key = count + proto.attr[argument.number_attr].i, name
                 elif argument.type_list_attr:
-                    count += len(proto.attr[argument.type_list_attr].list.type)
+                    count, key = count + len(proto.attr[argument.type_list_attr].list.type), name
                 else:
                     count += 1
-            self._offsets[name] = offsets
-        return self._offsets[name][output]
+            self._offsets[key] = offsets
+        return offsets[output]

@@ -27,11 +27,18 @@ class Region:
     """Whether Switch or Enter ops of the script's own lie between the pivot and ops of the region."""
 
 
+EVERYWHERE = Region()
+"""For nodes whose inputs are known to come from inside."""
+
+
 class Nodes:
     """Collects new nodes under names nobody has."""
 
     def __init__(self, taken: Container[str]) -> None:
         self.made: dict[str, node_def_pb2.NodeDef] = {}
+        """By name."""
+        self.functional = False
+        """Whether one of them needs functions of the library."""
         self._taken = taken
         self._reserved: set[str] = set()
 
@@ -55,7 +62,20 @@ class Nodes:
         controls: Sequence[str] = (),
     ) -> str:
         """Makes a node; returns its name."""
-        node = node_def_pb2.NodeDef(name=self.unique(hint), op=op_type, device=device)
+        return self.add_named(op_type, self.unique(hint), inputs, region, device, attrs, controls)
+
+    def add_named(
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[str],
+        region: Region,
+        device: str,
+        attrs: Mapping[str, attr_value_pb2.AttrValue] | None = None,
+        controls: Sequence[str] = (),
+    ) -> str:
+        """Makes a node under a name given out before."""
+        node = node_def_pb2.NodeDef(name=name, op=op_type, device=device)
         for key, value in (attrs or {}).items():
             node.attr[key].CopyFrom(value)
         return self._connect(node, inputs, controls, region)

@@ -12,7 +12,7 @@ The rules, in order; the first that fits decides. Edges are data edges unless sa
 4. UPDATE: ops that write variables; what is computed from backward ops or updates and read by no backward op; what
    only updates read, as far as it depends on no batch (learning rates, slots, decayed powers).
 5. INPUT: sources of batches (placeholders, iterators, datasets, queues, readers, py_func without arguments), what is
-   computed from them without any variable, and what only they read. So FORWARD begins where the first variable comes in.
+   computed from them without any variable, and what only they read. FORWARD begins where the first variable comes in.
 6. OTHER: summaries, and what nothing of a step reads.
 7. FORWARD: whatever else depends on a batch or a variable.
 
@@ -24,34 +24,39 @@ phase of a step that it waits for.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from whale.annotations.gradients import backward_region, gradient_tensors
-from whale.annotations.writes import RESTORES, Writes, direct_reads, writes_of
+from whale.annotations.gradients import backward_region, is_seed, positions, same_pass
+from whale.annotations.peel import Peeling
+from whale.annotations.writes import RESTORES, Writes, direct_reads, names, writes_of
 from whale.ir.flow import Flow, flow
 from whale.ir.program import Op, Phase, Program
 from whale.sharding.rules.state import HOLDERS
 
-SOURCES = frozenset(
+SOURCES = names(
     "Placeholder PlaceholderV2 PlaceholderWithDefault Iterator IteratorV2 OneShotIterator AnonymousIterator "
     "AnonymousIteratorV2 AnonymousIteratorV3 IteratorGetNext IteratorGetNextSync IteratorGetNextAsOptional "
     "IteratorToStringHandle IteratorFromStringHandle IteratorFromStringHandleV2 OptionalGetValue InfeedDequeue "
-    "InfeedDequeueTuple Unstage Stage ReadFile MatchingFiles".split()
+    "InfeedDequeueTuple Unstage Stage ReadFile MatchingFiles"
 )
 """Op types that bring batches into a graph; queues, readers and datasets are known by their names."""
 
 _SOURCE_WORDS = ("Queue", "Reader", "Dataset")
-_SHAPES = frozenset("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs".split())
+_SHAPES = names("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs")
 """Ops whose values do not depend on the values of their inputs."""
-_CHECKPOINT = frozenset("Save SaveSlices SaveV2 MergeV2Checkpoints ShardedFilename ShardedFilespec".split()) | RESTORES
-_INITIALISES = frozenset(
+_CHECKPOINT = names("Save SaveSlices SaveV2 MergeV2Checkpoints ShardedFilename ShardedFilespec") | RESTORES
+_INITIALISES = names(
     "InitializeTable InitializeTableV2 InitializeTableFromTextFile InitializeTableFromTextFileV2 LookupTableImport "
-    "LookupTableImportV2 MakeIterator".split()
+    "LookupTableImportV2 MakeIterator"
 )
 _ASKS = frozenset({"IsVariableInitialized", "VarIsInitializedOp"})
 _JOINS = frozenset({"AddN", "ConcatV2", "AddV2"})
 """How ``tf.gradients`` joins the gradients of a tensor that several ops read."""
+
+_PUSHES = frozenset({"StackPush", "StackPushV2"})
+"""What ``tf.gradients`` adds to a loop of the forward pass."""
 
 _ORDER = {phase: number for number, phase in enumerate(Phase)}
 _STEP = (Phase.INPUT, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -159,7 +164,7 @@ class _Phases:
 
     def _follow_setup(self, op: Op) -> None:
         """What is computed from restored values, or from answers about initialisation, and constants alone."""
-        producers = {name for name in self.edges.producers[op.name]}
+        producers = set(self.edges.producers[op.name])
         setup = {self.found[name] for name in producers if name in self.found}
         rest = [name for name in producers if name not in self.found]
         if len(setup) == 1 and setup <= {Phase.SAVE, Phase.INIT} and all(not self.depends[name] for name in rest):
@@ -188,12 +193,16 @@ class _Phases:
         for op in edges.order:
             if op.type in _JOINS and op.name not in found and self._joins_backward(op):
                 found[op.name] = Phase.BACKWARD
+        self._read_by_backward_only()
 
     def _joins_backward(self, op: Op) -> bool:
         """Whether an op joins gradients: every operand is backward, but for the constant axis."""
         producers = self.edges.producers[op.name]
         operands = producers[:-1] if op.type == "ConcatV2" else producers
-        return bool(operands) and all(self.found.get(name) is Phase.BACKWARD for name in operands)
+        backward = [self.found.get(name) is Phase.BACKWARD for name in operands]
+        return any(backward) and all(
+            sure or self.edges.ops[name].forward is not None for sure, name in zip(backward, operands)
+        )
 
     def _noted(self) -> set[str]:
         """Ops with a note, without those that live in a loop of the forward pass, and with all of a backward loop."""
@@ -210,43 +219,76 @@ class _Phases:
         for name in noted:
             forward = ops[name].forward
             frame = frames.get(name)
-            if frame is not None and forward in position and frames.get(forward) != frame:
-                if starts[frame] > position[forward]:
-                    backward.add(frame)
-        outside = {name for name in noted if name not in frames}
-        return outside | {name for name, frame in frames.items() if frame in backward}
+            elsewhere = frame is not None and forward in position and frames.get(forward) != frame
+            if frame is not None and forward is not None and elsewhere and starts[frame] > position[forward]:
+                backward.add(frame)
+        kept = self._kept_for_later(noted, frames)
+        return (noted - kept) | {name for name, frame in frames.items() if frame in backward}
+
+    def _kept_for_later(self, noted: set[str], frames: Mapping[str, str]) -> set[str]:
+        """Noted ops that stand in a loop of the forward pass: they push its values on stacks for the backward loop."""
+        pushes = [name for name in frames if self.edges.ops[name].type in _PUSHES]
+        before = self.edges.ancestors(pushes) if pushes else set[str]()
+        return {
+            name
+            for name in noted & before
+            if name in frames and frames.get(self.edges.ops[name].forward or "") == frames[name]
+        }
 
     def _by_structure(self, noted: set[str]) -> set[str]:
         edges, found = self.edges, self.found
         region = backward_region(edges, self.writes.updates, self.floating, noted)
-        if not region:
-            return set()
 
         def verdict(name: str) -> bool | None:
-            return None if name in region else False
+            return None if name in region.ops else False
 
-        tensors: set[str] = set()
-        for write in self.writes.updates:
-            if write.variable in self.trainable and write.op.name in region:
-                kind = edges.ops[write.variable].attrs.get("shape")
-                tensors.update(gradient_tensors(edges, write, kind, verdict))
+        peeling = Peeling(edges, self.writes.by_variable(), self.writes.by_op(), self.reads, verdict)
+        trained = {w.variable: None for w in self.writes.updates if w.variable in self.trainable}
+        tensors = [tensor for variable in trained for tensor in peeling.gradients(variable)]
         producers = {tensor.rpartition(":")[0] for tensor in tensors}
-        return {name for name in edges.ancestors(producers) if name in region and name not in found} - self.reads
+        backward = {name for name in edges.ancestors(producers) if name in region.ops and name not in found}
+        backward -= self.reads | peeling.by_op.keys()
+        return (backward | same_pass(edges, region, backward)) - peeling.by_op.keys()
+
+    def _read_by_backward_only(self) -> None:
+        """What ``tf.gradients`` made without a note: seeds, and forward values it computes for itself.
+
+        A loss that only its own gradient reads is not one of them: it was made before the seed.
+        """
+        found, edges = self.found, self.edges
+        place = positions(edges)
+        seeds = sorted(place[op.name] for op in edges.ops.values() if is_seed(edges, op))
+        if not seeds:
+            return
+        inside = {name for name, phase in found.items() if phase is Phase.BACKWARD}
+        for op in reversed(edges.order):
+            readers = edges.readers[op.name]
+            if op.name in found or op.name in self.reads or not readers or any(r not in inside for r in readers):
+                continue
+            before = bisect.bisect(seeds, min(place[reader] for reader in readers))
+            if before and place[op.name] >= seeds[before - 1]:
+                inside.add(op.name)
+                if op.name not in self.floating:
+                    found[op.name] = Phase.BACKWARD
 
     def _update(self) -> None:
         found, edges = self.found, self.edges
         for write in self.writes.updates:
             found.setdefault(write.op.name, Phase.UPDATE)
         backward = [name for name, phase in found.items() if phase is Phase.BACKWARD]
-        feeds_backward = edges.ancestors(backward)
+        # A gradient op may read nothing of its forward op, as that of a sum.
+        differentiated = (edges.ops[name].forward for name in backward)
+        feeds_backward = edges.ancestors(
+            [*backward, *(name for name in differentiated if name is not None and name in edges.ops)]
+        )
         after: set[str] = {*backward, *(write.op.name for write in self.writes.updates)}
-        frames = edges.frames()
         for op in edges.order:
             name = op.name
-            if name not in found and any(producer in after for producer in edges.producers[name]):
+            if name in found or name in feeds_backward or op.type in HOLDERS:
+                continue
+            if any(producer in after for producer in edges.producers[name]):
                 after.add(name)
-                if name not in feeds_backward and op.type not in HOLDERS and name not in frames:
-                    found[name] = Phase.UPDATE
+                found[name] = Phase.UPDATE
         for op in reversed(edges.order):
             if op.name in found or op.name in self.floating or self.depends[op.name] & _BATCH:
                 continue
@@ -260,17 +302,16 @@ class _Phases:
         """Inputs, what only inputs read, and the forward pass."""
         found, edges = self.found, self.edges
         for op in edges.order:
-            if op.name not in found and op.name not in self.floating:
-                if is_source(op) or self.depends[op.name] == _BATCH:
-                    found[op.name] = Phase.INPUT
+            placed = op.name in found or op.name in self.floating
+            if not placed and (is_source(op) or self.depends[op.name] == _BATCH):
+                found[op.name] = Phase.INPUT
         for op in reversed(edges.order):
             readers = {found.get(reader) for reader in edges.readers[op.name]}
             if op.name not in found and op.name not in self.floating and readers == {Phase.INPUT}:
                 found[op.name] = Phase.INPUT
         for name in edges.ops:
             if name not in found and name not in self.floating:
-                if self.depends[name]:
-                    found[name] = Phase.FORWARD
+                found[name] = Phase.FORWARD
 
     def _float(self) -> None:
         """Gives ops without a place of their own, and variables, the first phase that reads them."""
@@ -293,13 +334,17 @@ class _Phases:
 
     def _groups(self) -> None:
         """Ops without data, which only wait for others."""
-        found, ops = self.found, self.edges.ops
-        position = {name: number for number, name in enumerate(ops)}
-        groups = [op for op in ops.values() if not op.inputs and not op.outputs]
-        for op in sorted(groups, key=lambda op: position[op.name]):
+        found, edges = self.found, self.edges
+        for op in edges.ops.values():
+            if op.inputs or op.outputs:
+                continue
             waits = {found[control] for control in op.controls if control in found}
             step = [phase for phase in _STEP if phase in waits]
-            if step:
+            if Phase.BACKWARD in waits and any(
+                found[name] is Phase.BACKWARD for name in edges.followers.get(op.name, ())
+            ):
+                found[op.name] = Phase.BACKWARD  # gradients that wait for one another, whatever else they wait for
+            elif step:
                 found[op.name] = step[-1]
             elif waits:
                 found[op.name] = next((p for p in (Phase.INIT, Phase.SAVE) if p in waits), Phase.OTHER)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 import tensorflow.compat.v1 as tf
 
-from whale.annotations.gradients import gradient_tensors
+from whale.annotations.peel import Peeling
 from whale.annotations.phases import classify_flow
-from whale.annotations.writes import Write, Writes, writes_of
+from whale.annotations.writes import Write, Writes, direct_reads, writes_of
 from whale.ir.flow import Flow, flow
+from whale.ir.graph_def import restore_notes
 from whale.ir.program import Phase, Program, Variable
 from whale.sharding.rules.state import HOLDERS
 
@@ -24,11 +25,21 @@ def complete(program: Program, graph: tf.Graph) -> Program:
         program: what ``capture`` read of the graph.
         graph: the user's graph, for its collection of trainable variables; not changed.
     """
-    trainable = frozenset(_holder_name(variable) for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES))
+    return tabulate(program, trainable_names(graph))
+
+
+def tabulate(program: Program, trainable: frozenset[str]) -> Program:
+    """As ``complete``, given the names of the ops that hold the trainable variables."""
+    program = restore_notes(program)
     edges = flow(program)
     writes = writes_of(edges)
     program = classify_flow(program, edges, writes, trainable & program.ops.keys())
     return dataclasses.replace(program, variables=variables_of(program, edges, writes, trainable))
+
+
+def trainable_names(graph: tf.Graph) -> frozenset[str]:
+    """Names of the ops that hold what the collection of trainable variables lists."""
+    return frozenset(_holder_name(variable) for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES))
 
 
 def _holder_name(variable: tf.Variable) -> str:
@@ -44,31 +55,25 @@ def variables_of(program: Program, edges: Flow, writes: Writes, trainable: froze
         writes: its writes.
         trainable: names of the ops that hold the trainable variables.
     """
-    updates: dict[str, list[Write]] = {}
-    for write in writes.updates:
-        updates.setdefault(write.variable, []).append(write)
+    updates = writes.by_variable()
 
     def is_gradient(name: str) -> bool:
         return program.ops[name].phase is Phase.BACKWARD
 
+    peeling = Peeling(edges, updates, writes.by_op(), direct_reads(edges), is_gradient)
     table: dict[str, Variable] = {}
     for op in program.ops.values():
         if op.type not in HOLDERS:
             continue
         initialiser = writes.initialisers.get(op.name)
-        shape = op.attrs.get("shape")
-        gradients: dict[str, None] = {}
-        if op.name in trainable:
-            for write in updates.get(op.name, ()):
-                gradients.update(dict.fromkeys(gradient_tensors(edges, write, shape, is_gradient)))
         table[op.name] = Variable(
             name=op.name,
             dtype=str(op.attrs.get("dtype", "")),
-            shape=shape,
+            shape=op.attrs.get("shape"),
             trainable=op.name in trainable,
             initial_value=initialiser.op.inputs[1] if initialiser is not None else None,
             updates=tuple(write.op.name for write in updates.get(op.name, ())),
-            gradients=tuple(gradients),
+            gradients=tuple(peeling.gradients(op.name)) if op.name in trainable else (),
         )
     slots = _slots(edges, table, updates)
     return {name: dataclasses.replace(variable, slot_of=slots.get(name)) for name, variable in table.items()}

@@ -11,6 +11,12 @@ from whale.ir.flow import Flow
 from whale.ir.program import Op
 from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable
 
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text, for tables of op types."""
+    return frozenset(text.split())
+
+
 RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
 """Ops that read a checkpoint."""
 
@@ -44,6 +50,17 @@ class Writes:
     updates: tuple[Write, ...]
     """All other writes, in the order of the graph."""
 
+    def by_variable(self) -> dict[str, list[Write]]:
+        """The updates of each variable that has any."""
+        found: dict[str, list[Write]] = {}
+        for write in self.updates:
+            found.setdefault(write.variable, []).append(write)
+        return found
+
+    def by_op(self) -> dict[str, Write]:
+        """The updates by the name of their op."""
+        return {write.op.name: write for write in self.updates}
+
 
 def writes_of(edges: Flow) -> Writes:
     """Finds the writes of a program.
@@ -75,11 +92,11 @@ def _restored(edges: Flow) -> set[str]:
     """Ops whose value comes from a checkpoint and nothing else but constants."""
     found: set[str] = set()
     for op in edges.order:
-        if op.type in RESTORES:
-            found.add(op.name)
-        elif any(name in found for name in edges.producers[op.name]) and all(
-            name in found or not edges.producers[name] for name in edges.producers[op.name]
-        ):
+        producers = edges.producers[op.name]
+        follows = any(name in found for name in producers) and all(
+            name in found or not edges.producers[name] for name in producers
+        )
+        if op.type in RESTORES or follows:
             found.add(op.name)
     return found
 
@@ -104,13 +121,13 @@ def _write(ops: Mapping[str, Op], op: Op, variable: str) -> Write:
     return Write(op, variable, tuple(slots), value)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _arguments(op_type: str) -> tuple[str, ...]:
     definition = _tf.op_definition(op_type)
     return () if definition is None else tuple(argument.name for argument in definition.input_arg)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _state_arguments(op_type: str) -> frozenset[int]:
     """Inputs that an op type takes by reference or handle."""
     definition = _tf.op_definition(op_type)

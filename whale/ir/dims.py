@@ -24,7 +24,7 @@ class Poly:
     """(monomial, coefficient) pairs, sorted by monomial, without zero coefficients."""
 
     def __str__(self) -> str:
-        parts = []
+        parts: list[str] = []
         for monomial, coefficient in self.terms:
             factors = [str(coefficient)] if coefficient != 1 or not monomial else []
             parts.append("*".join(factors + list(monomial)))

@@ -6,6 +6,7 @@ Built once for a program and shared by the analyses over it, each of which is th
 from __future__ import annotations
 
 import dataclasses
+import heapq
 from collections.abc import Iterable, Mapping
 
 from whale.ir.program import Op, Program
@@ -108,6 +109,38 @@ def flow(program: Program) -> Flow:
         order=tuple(_sort(ops, producers)),
         looping=looping,
     )
+
+
+def import_order(program: Program) -> list[Op]:
+    """The ops as TensorFlow would make them when it imports the graph: each after all it waits for, else as they were.
+
+    It differs from the order of the graph only where TensorFlow has added inputs to an op that was there (v2 loops,
+    when their gradient is taken). Ops in a circle come last.
+    """
+    ops = program.ops
+    place = {name: number for number, name in enumerate(ops)}
+    waiting: dict[str, int] = {}
+    unlocks: dict[str, list[str]] = {}
+    for name, op in ops.items():
+        before = {*_before(op, ops, tuple(t.rpartition(":")[0] for t in op.inputs if t.rpartition(":")[0] in ops))}
+        before.update(control for control in op.controls if control in ops)
+        waiting[name] = len(before)
+        for other in before:
+            unlocks.setdefault(other, []).append(name)
+    names = list(ops)
+    ready = [place[name] for name, count in waiting.items() if not count]
+    result: list[Op] = []
+    while ready:
+        name = names[heapq.heappop(ready)]
+        result.append(ops[name])
+        for other in unlocks.get(name, ()):
+            waiting[other] -= 1
+            if not waiting[other]:
+                heapq.heappush(ready, place[other])
+    if len(result) < len(ops):
+        done = {op.name for op in result}
+        result.extend(op for op in ops.values() if op.name not in done)
+    return result
 
 
 def _encloses(parents: Mapping[str, str], outer: str, inner: str) -> bool:

@@ -66,17 +66,17 @@ class Op:
     """The serialized NodeDef."""
     device: str = ""
     """Device string the script asked for; empty for none."""
-    value: Optional[np.ndarray] = None
+    value: np.ndarray | None = None
     """Value of a small constant."""
     stateful: bool = False
     """Whether the op has side effects or reads state."""
-    scope: Optional[int] = None
+    scope: int | None = None
     """Index of the annotation scope the op was made in."""
     phase: Phase = Phase.OTHER
     """What the op is for."""
-    forward: Optional[str] = None
+    forward: str | None = None
     """For an op of the backward pass: the forward op whose gradient it computes."""
-    site: Optional[Site] = None
+    site: Site | None = None
     """The user's line that made the op."""
 
     def output(self, index: int = 0) -> str:
@@ -100,11 +100,11 @@ class Variable:
     """Shape of the value."""
     trainable: bool = False
     """Whether the script's collection of trainable variables holds it."""
-    initial_value: Optional[str] = None
+    initial_value: str | None = None
     """Tensor that initialises it."""
     updates: tuple[str, ...] = ()
     """Ops that write it, other than its initialiser and restores."""
-    slot_of: Optional[str] = None
+    slot_of: str | None = None
     """For an optimizer slot: the variable it belongs to."""
     gradients: tuple[str, ...] = ()
     """Gradient tensors that reach its updates (dense, or the values of IndexedSlices)."""
@@ -116,7 +116,7 @@ class Program:
 
     ops: Mapping[str, Op]
     """By name, in the order of the user's graph."""
-    variables: Mapping[str, Variable] = dataclasses.field(default_factory=dict)
+    variables: Mapping[str, Variable] = dataclasses.field(default_factory=lambda: dict[str, Variable]())
     """By the name of the op that holds the variable."""
     library: bytes = b""
     """The serialized FunctionDefLibrary."""

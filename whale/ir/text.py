@@ -1,27 +1,27 @@
 """The text form of a program.
 
-One op a line, in the order of the user's graph, then the variables. The same program always prints the same text, so
-that a difference between two texts is a difference between two programs. The line of an op leaves out attributes that
-have their zero value, that repeat the types of operands, or that begin with an underscore; large constants show their
-type alone.
+One op a line, each after those it waits for and otherwise in the order of the graph, then the variables. The same
+program always prints the same text, so that a difference between two texts is a difference between two programs. The
+line of an op leaves out attributes that have their zero value, that repeat the types of operands, or that begin with an
+underscore; large constants show their type alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+from typing import Any, cast
 
+from whale.ir.flow import import_order
 from whale.ir.program import Op, Program, Variable
 
 
 def text(program: Program) -> str:
     """The whole program."""
     lines = [f"program of {len(program.ops)} ops, {len(program.variables)} variables"]
-    lines += [op_line(op) for op in program.ops.values()]
+    lines += [op_line(op) for op in import_order(program)]
     if program.variables:
         lines.append("variables")
         lines += [variable_line(variable) for variable in program.variables.values()]
-    if program.library:
-        lines.append(f"library of {len(program.library)} bytes")
     return "\n".join(lines) + "\n"
 
 
@@ -43,7 +43,9 @@ def op_line(op: Op) -> str:
 _UNPRINTED = frozenset({"_class", "_output_shapes", "_whale_scope", "shape", "value"})
 """Attributes that the line says in other words, or that hold no fact of the op itself."""
 
-_TYPES = frozenset({"T", "dtype", "out_type", "Tshape", "Tidx", "Index", "Tindices", "Tperm", "Tmultiples", "Tpaddings"})
+_TYPES = frozenset(
+    {"T", "dtype", "out_type", "Tshape", "Tidx", "Index", "Tindices", "Tperm", "Tmultiples", "Tpaddings"}
+)
 """Attributes that only repeat the types of the operands."""
 
 
@@ -59,11 +61,12 @@ def _attributes(op: Op) -> str:
     return f"[{' '.join(shown)}]" if shown else ""
 
 
-def _plain(value: object) -> str:
+def _plain(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.9g}"
     if isinstance(value, tuple):
-        return "(" + ",".join(_plain(item) for item in value) + ")"
+        items = cast("tuple[Any, ...]", value)
+        return "(" + ",".join(_plain(item) for item in items) + ")"
     return str(value)
 
 

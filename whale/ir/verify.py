@@ -190,4 +190,3 @@ def _neighbourhood(program: Program, violation: Violation) -> list[str]:
         mark = "--> " if name == violation.op else "    "
         lines.append(f"{mark}{op_line(program.ops[name])}")
     return lines
-

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from whale import _tf
 from whale.rewriter.keys import KeyAllocator
 from whale.runtime.binding import Binding
+from whale.runtime.in_force import InForce
 from whale.runtime.options import Options
 from whale.runtime.report import Report
 
@@ -33,6 +34,7 @@ class Activation:
         if self._undo is not None:
             self._undo()
             self._undo = None
+        InForce.drop(self)
 
     def __enter__(self) -> Activation:
         return self
@@ -146,4 +148,6 @@ def _callable_from_options(session: Any, options: Any) -> Any:
 
 def activate(options: Options) -> Activation:
     """Binds every session made from now on to the devices of a cluster; close it, or leave its context, to undo."""
-    return Activation(options)
+    activation = Activation(options)
+    InForce.set(InForce(activation, options))
+    return activation

@@ -35,9 +35,24 @@ class Plan:
     """A prepared run with handles instead of names."""
 
     prepared: Prepared
+    shapes: tuple[tuple[int, ...], ...]
+    """Shapes of the values fed when it was prepared."""
     fetches: Sequence[Any]
     targets: Sequence[Any]
     feeds: Sequence[tuple[Any, Feed]]
+
+    def accepts(self, names: Sequence[str], shapes: tuple[tuple[int, ...], ...], replicas: int) -> bool:
+        """Whether it serves a run that feeds values of these shapes."""
+        if self.prepared.pinned:
+            return shapes == self.shapes
+        if not self.prepared.cut:
+            small = not self.prepared.small or _largest(shapes) < replicas
+            return small and layout_of(shapes) == layout_of(self.shapes)
+        sizes = dict(zip(names, shapes))
+        counts = [{sizes[t][d] for t, d in group} for group in self.prepared.groups]
+        if any(len(found) > 1 for found in counts):
+            return False
+        return self.prepared.trains or all(max(found, default=replicas) >= replicas for found in counts)
 
 
 class Binding:
@@ -61,7 +76,8 @@ class Binding:
         self.shadow = Shadow()
         self.program = Program({})
         self._version = -1
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Signature, list[Plan]] = {}
+        self._prepared = 0
         self._in_step: set[str] = set()
         self._mirror_ops: dict[str, list[str]] = {}
         self._lock = threading.RLock()
@@ -131,37 +147,45 @@ class Binding:
 
     def _plan(self, targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]]) -> Plan:
         rows = sorted(((t.name, t, v) for t, v in feeds), key=lambda row: row[0])
-        names = [(name, t) for name, t, _ in rows]
-        shapes = [np.shape(v) for _, _, v in rows]
+        names = tuple(name for name, _, _ in rows)
+        shapes = tuple(np.shape(v) for _, _, v in rows)
         signature = Signature(
             tuple(t.name for t in fetches),
             tuple(o.name for o in targets),
-            tuple(n for n, _ in names),
-            layout_of(shapes, len(self.mesh.devices)),
+            names,
+            tuple(len(s) for s in shapes),
         )
-        exact = tuple(shapes)
-        plan = self._plans.get(signature) or self._plans.get((signature, exact))
+        plan = self._find(signature, shapes)
         if plan is not None:
             return plan
         with self._lock:
-            plan = self._plans.get(signature) or self._plans.get((signature, exact))
+            plan = self._find(signature, shapes)
             if plan is None:
-                types = {
-                    name: TensorType(t.dtype.name, _declared(t, shape)) for (name, t), shape in zip(names, shapes)
-                }
-                run = Run(signature, types, {n: tuple(s) for (n, _), s in zip(names, shapes)})
-                plan = self._prepare(run)
-                self._plans[(signature, exact) if plan.prepared.pinned else signature] = plan
+                types = {n: TensorType(t.dtype.name, _declared(t, s)) for (n, t, _), s in zip(rows, shapes)}
+                plan = self._prepare(Run(signature, types, dict(zip(names, shapes))))
+                self._plans.setdefault(signature, []).append(plan)
             return plan
 
+    def _find(self, signature: Signature, shapes: tuple[tuple[int, ...], ...]) -> Plan | None:
+        """A plan made before that serves a run; one that cuts it is preferred."""
+        found = None
+        for plan in self._plans.get(signature, ()):
+            if plan.accepts(signature.feeds, shapes, len(self.mesh.devices)):
+                if plan.prepared.cut:
+                    return plan
+                found = plan
+        return found
+
     def _prepare(self, run: Run) -> Plan:
-        number = len(self._plans) + 1
+        self._prepared += 1
+        number = self._prepared
         prepared, report = prepare(self.program, run, self.shadow, self.mesh, self.keys, self.options, number)
         if prepared.cut:
             _tf.extend_session(self.session)
         self.announce(report)
         return Plan(
             prepared,
+            tuple(run.shapes[n] for n in run.signature.feeds),
             [self.shadow.output(t) for t in prepared.fetches],
             [self.shadow.handles[t] for t in prepared.targets],
             [(self.shadow.output(f.node), f) for f in prepared.feeds],
@@ -176,6 +200,8 @@ class Binding:
             return
         with self._lock:
             behind = variables - self._in_step
+            if not behind:
+                return
             new = [v for v in sorted(behind) if v not in self._mirror_ops]
             for variable in new:
                 self._mirror_ops[variable] = self._mirror(variable)
@@ -208,6 +234,10 @@ class Binding:
                 made = builder.node(place, "Assign", [mirror, f"{variable}:0"], f"mirror/{variable}/assign", attrs)
             names.append(made.rpartition(":")[0])
         return names
+
+
+def _largest(shapes: Sequence[tuple[int, ...]]) -> int:
+    return max((s[0] for s in shapes if s), default=0)
 
 
 def _output(tensor: tf.Tensor) -> Any:

@@ -28,6 +28,12 @@ class Prepared:
     """Whether it runs on pieces; else the user's own fetches, feeds and targets are run."""
     writes: frozenset[str]
     """Variables that only home holds the new value of afterwards."""
+    small: bool = False
+    """Whether it is not cut because its batch is too small."""
+    trains: bool = False
+    """Whether it updates variables from gradients."""
+    groups: tuple[tuple[tuple[str, int], ...], ...] = ()
+    """Fed tensors and dims that are cut together: they must agree in size."""
     pinned: bool = False
     """Whether it is right only for fed values of exactly these shapes."""
     fetches: tuple[str, ...] = ()
@@ -45,22 +51,20 @@ def prepare(
     ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
     ordered = order(ops, frozenset(signature.feeds))
     written = frozenset(_written(program, ordered))
-    trains = any(o.type.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparse")) for o in ops) or any(
-        o.forward for o in ops if o.forward
-    ) and bool(written)
+    sources = tuple(candidates(ordered, run.feeds, run.shapes))
+    trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
 
-    def stay(reason: str) -> tuple[Prepared, Report]:
-        return Prepared(False, written), Report(number, False, trains, reason)
+    def stay(reason: str, small: bool = False) -> tuple[Prepared, Report]:
+        return Prepared(False, written, small, trains), Report(number, False, trains, reason)
 
     if len(mesh.devices) == 1:
         return stay("one device")
-    sources = tuple(candidates(ordered, run.feeds, run.shapes))
     small = [s for s in sources if s.count is not None and s.count < len(mesh.devices)]
     sources = tuple(s for s in sources if s not in small)
     if not sources:
-        return stay(
-            "the batch has fewer samples than there are devices" if small else "nothing is fed or drawn that can be cut"
-        )
+        if small:
+            return stay("the batch has fewer samples than there are devices", small=True)
+        return stay("nothing is fed or drawn that can be cut")
     sync = options.config.batch.sync is not False
     request = Request(ordered, dict(run.feeds), sync=sync)
     shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(program, s.tensor) for s in sources}
@@ -90,6 +94,9 @@ def prepare(
     prepared = Prepared(
         True,
         lowered.home_writes,
+        False,
+        trains,
+        _groups(choice, run),
         bool(choice.analysis.batches.pinned),
         lowered.fetches,
         lowered.targets,
@@ -98,6 +105,20 @@ def prepare(
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
     return prepared, Report(number, True, trains, "", _lines(choice, lowered, mesh), seconds, added, reduced)
+
+
+def _applies(op: Op) -> bool:
+    return op.type.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply"))
+
+
+def _groups(choice: Choice, run: Run) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Fed sources by batch."""
+    groups: dict[int, list[tuple[str, int]]] = {}
+    batches = choice.analysis.batches
+    for number, source in enumerate(choice.analysis.sources):
+        if source.tensor in run.feeds:
+            groups.setdefault(batches.find(number), []).append((source.tensor, source.dim))
+    return tuple(tuple(g) for g in groups.values())
 
 
 def _shape(program: Program, tensor: str) -> tuple[int | None, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from whale.ir.program import TensorType
 
@@ -18,25 +18,14 @@ class Signature:
     """Ops run for their effect."""
     feeds: tuple[str, ...]
     """Fed tensors, sorted."""
-    layout: tuple[tuple[int, ...], ...]
-    """For each feed: for each dim 0 for size 0, 1 for size 1, else the index of the first feed dim of equal size."""
+    ranks: tuple[int, ...]
+    """Rank of each fed value."""
 
 
-def layout_of(shapes: list[tuple[int, ...]], replicas: int) -> tuple[tuple[int, ...], ...]:
-    """The pattern of sizes of fed values: which leading dims agree, and which are too small to be cut."""
+def layout_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Which fed values agree in their first size: for each, the index of the first of equal size; -1 for scalars."""
     seen: dict[int, int] = {}
-    pattern = []
-    for shape in shapes:
-        row = []
-        for dim, size in enumerate(shape):
-            if dim > 1:
-                row.append(-2)
-            elif size < replicas:
-                row.append(-1)
-            else:
-                row.append(seen.setdefault(size, len(seen)))
-        pattern.append(tuple(row))
-    return tuple(pattern)
+    return tuple(seen.setdefault(shape[0], len(seen)) if shape else -1 for shape in shapes)
 
 
 @dataclasses.dataclass(frozen=True)

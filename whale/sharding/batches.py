@@ -70,21 +70,21 @@ class Batches:
         Element-wise operands of another size than one are equal; a size of one that only the run shows is not met in
         practice, and would fail loudly.
         """
+        size, other = self._settled(size), self._settled(other)
         if size == other:
             return True
         for one, two in ((size, other), (other, size)):
             name = _bare(one)
-            if name is not None and not self.is_count(name) and not isinstance(two, int):
-                if name not in D.symbols_of(two) and name not in self._aliases:
-                    self._aliases[name] = two
-                    self.stale = True
+            if name is not None and not isinstance(two, int) and name not in D.symbols_of(two):
+                self._aliases[name] = two
+                self.stale = True
                 return True
         return False
 
-    @staticmethod
-    def is_count(name: str) -> bool:
-        """Whether a symbol is the size of a batch."""
-        return name[0] == "n" and name[1:].isdigit()
+    def _settled(self, size: Dim) -> Dim:
+        """A size with what is known of it by now, where it is one open symbol."""
+        name = _bare(size)
+        return size if name is None else self.open(name)
 
     def fix(self, batch: int, size: Dim) -> None:
         """Takes a batch of open size that meets a size written in the script to be of that size."""

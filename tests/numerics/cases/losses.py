@@ -66,9 +66,10 @@ def family_of_tf_losses(tf, record, workdir):
     tf.losses.sigmoid_cross_entropy(one_hot, output, label_smoothing=0.1)
     tf.losses.softmax_cross_entropy(one_hot, output, weights=tf.cast(y + 1, tf.float32))
     tf.losses.cosine_distance(tf.nn.l2_normalize(one_hot, 1), tf.nn.l2_normalize(output, 1), axis=1)
-    tf.losses.mean_pairwise_squared_error(one_hot, output)
+    tf.losses.mean_pairwise_squared_error(one_hot, output, weights=0.01)
     parts = tf.losses.get_losses()
-    fit(tf, record, tf.losses.get_total_loss(), {x: features, y: labels}, fetches=parts)
+    optimizer = tf.train.GradientDescentOptimizer(0.02)
+    fit(tf, record, tf.losses.get_total_loss(), {x: features, y: labels}, optimizer=optimizer, fetches=parts)
 
 
 @case()

@@ -22,6 +22,8 @@ class Samples:
     """The input that is a shape or size vector naming the number of rows, if any."""
     last: bool = False
     """Whether any dim but the last may be cut (softmax and the like), not only the first."""
+    keeps: bool = False
+    """Whether outputs of the rank of the rows have their shape."""
 
 
 def per_sample(spec: Samples) -> Rule:
@@ -60,7 +62,8 @@ def _row_fact(call: Call, spec: Samples, cut: Sharded | None, index: int) -> Fac
     static = call.op.outputs[index].shape
     if static is None:
         return call.fact(cut or REPLICATED, source if spec.last else None, index)
-    lead = len(static) - 1 if spec.last else 1
+    keeps = spec.keeps and source is not None and len(static) == len(source)
+    lead = len(static) if keeps else len(static) - 1 if spec.last else 1
     dims = [source[i] if d is None and source and i < min(lead, len(source)) else d for i, d in enumerate(static)]
     return call.fact(cut or REPLICATED, dims, index)
 
@@ -178,8 +181,8 @@ _ROWS: dict[str, Samples] = {
     "MaxPoolGradGrad": Samples((0, 1, 2)),
     "AvgPoolGrad": Samples((1,), size=0),
     "AvgPool3DGrad": Samples((1,), size=0),
-    "LRN": Samples((0,)),
-    "LRNGrad": Samples((0, 1, 2)),
+    "LRN": Samples((0,), keeps=True),
+    "LRNGrad": Samples((0, 1, 2), keeps=True),
     "ResizeBilinear": Samples((0,)),
     "ResizeBilinearGrad": Samples((0, 1)),
     "ResizeBicubic": Samples((0,)),
@@ -191,25 +194,25 @@ _ROWS: dict[str, Samples] = {
     "DepthToSpace": Samples((0,)),
     "ExtractImagePatches": Samples((0,)),
     "AdjustContrastv2": Samples((0,)),
-    "Softmax": Samples((0,), last=True),
-    "LogSoftmax": Samples((0,), last=True),
-    "SparseSoftmaxCrossEntropyWithLogits": Samples((0, 1)),
-    "SoftmaxCrossEntropyWithLogits": Samples((0, 1)),
+    "Softmax": Samples((0,), last=True, keeps=True),
+    "LogSoftmax": Samples((0,), last=True, keeps=True),
+    "SparseSoftmaxCrossEntropyWithLogits": Samples((0, 1), keeps=True),
+    "SoftmaxCrossEntropyWithLogits": Samples((0, 1), keeps=True),
     "TopK": Samples((0,), last=True),
     "TopKV2": Samples((0,), last=True),
     "InTopK": Samples((0, 1)),
     "InTopKV2": Samples((0, 1)),
     "NthElement": Samples((0,), last=True),
-    "MatrixBandPart": Samples((0,)),
+    "MatrixBandPart": Samples((0,), keeps=True),
     "MatrixDiag": Samples((0,)),
     "MatrixDiagV2": Samples((0,)),
     "MatrixDiagV3": Samples((0,)),
     "MatrixDiagPart": Samples((0,)),
     "MatrixDiagPartV2": Samples((0,)),
     "MatrixDiagPartV3": Samples((0,)),
-    "MatrixInverse": Samples((0,)),
+    "MatrixInverse": Samples((0,), keeps=True),
     "MatrixDeterminant": Samples((0,)),
-    "Cholesky": Samples((0,)),
+    "Cholesky": Samples((0,), keeps=True),
     "MatrixTriangularSolve": Samples((0, 1)),
     "MatrixSolve": Samples((0, 1)),
     "GRUBlockCell": Samples((0, 1)),

@@ -536,6 +536,14 @@ def one_hot(call: Call) -> Decision:
     return call.decide([None, *rest], call.fact(out, dims))
 
 
+def decode_raw(call: Call) -> Decision:
+    """DecodeRaw: a new last dim for the numbers in each string."""
+    fact = call.ins[0]
+    dims = None if fact.dims is None else (*fact.dims, None)
+    rest: list[Want] = [REPLICATED] * (len(call.ins) - 1)
+    return call.decide([None, *rest], call.fact(fact.placement, dims))
+
+
 def range_(call: Call) -> Decision:
     """Range: whole; one that counts the samples is remembered as such."""
     iota = None
@@ -641,6 +649,8 @@ RULES: dict[str, Rule] = {
     "BroadcastTo": broadcast_to,
     "Fill": fill,
     "OneHot": one_hot,
+    "DecodeRaw": decode_raw,
+    "DecodePaddedRaw": decode_raw,
     "Range": range_,
     "ReverseV2": reverse,
     "BroadcastGradientArgs": broadcast_gradient_args,

@@ -48,7 +48,7 @@ def sliding_window_batch(
     shift = window_shift or stride or 1
 
     def batch(*parts: Any) -> Any:
-        whole = parts if len(parts) > 1 else parts[0]
+        whole = _element(parts)
         if isinstance(whole, tuple):
             return tf.data.Dataset.zip(tuple(part.batch(window_size) for part in whole))
         return whole.batch(window_size)
@@ -64,7 +64,7 @@ def assert_element_shape(expected_shapes: Any) -> Transform:
     """
 
     def pin(*parts: Any) -> Any:
-        whole = parts if len(parts) > 1 else parts[0]
+        whole = _element(parts)
 
         def one(tensor: Any, shape: Any) -> Any:
             checked = tf.ensure_shape(tensor, shape)
@@ -106,6 +106,11 @@ def read_batch_features(
         shuffle_buffer_size=capacity,
     )
     return tf.data.make_one_shot_iterator(dataset).get_next()
+
+
+def _element(parts: tuple[Any, ...]) -> Any:
+    """An element as it was before the dataset passed a tuple of several as separate arguments."""
+    return parts if len(parts) != 1 else parts[0]
 
 
 def _flatten_shapes(shapes: Any, like: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import numbers
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["HParams", "parse_values"]
@@ -224,8 +224,9 @@ def _bool(text: str) -> bool:
     raise ValueError(f"{text!r} is not a bool")
 
 
-def _fit(name: str, kind: type, value: Any) -> Any:
+def _fit(name: str, kind: type[Any], value: Any) -> Any:
     """The value as ``kind``, if nothing is lost."""
+    convert: Callable[[Any], Any] = kind
     wrong = ValueError(f"hyperparameter {name!r} of type {kind.__name__} cannot be {value!r}")
     if value is None or kind is type(None) or isinstance(value, kind):
         if issubclass(kind, numbers.Number) and kind is not bool and isinstance(value, bool):
@@ -238,6 +239,6 @@ def _fit(name: str, kind: type, value: Any) -> Any:
     if issubclass(kind, numbers.Integral) and not isinstance(value, numbers.Integral):
         raise wrong
     try:
-        return kind(value)
+        return convert(value)
     except (TypeError, ValueError) as error:
         raise wrong from error

@@ -38,7 +38,7 @@ def attention_decoder(
     width = tf.dimension_value(attention_states.shape[2])
     if width is None:
         raise ValueError(f"the width of attention_states is unknown: {attention_states.shape}")
-    output_size = output_size or cell.output_size
+    size: int = output_size or cell.output_size
     with tf.variable_scope(scope or "attention_decoder", dtype=dtype) as opened:
         heads = [_Head(number, attention_states, width) for number in range(num_heads)]
 
@@ -65,7 +65,7 @@ def attention_decoder(
             with tf.variable_scope(opened, reuse=True if step == 0 and initial_state_attention else None):
                 attended = attend(state)
             with tf.variable_scope("AttnOutputProjection"):
-                outputs.append(linear([output, *attended], output_size, True))
+                outputs.append(linear([output, *attended], size, True))
     return outputs, state
 
 

@@ -37,12 +37,14 @@ class Linear:
         inputs = _as_list(args)
         if not inputs:
             raise ValueError("linear needs at least one input")
-        widths = [tf.dimension_value(value.shape[1]) if value.shape.rank == 2 else None for value in inputs]
+        widths: list[Any] = [tf.dimension_value(value.shape[1]) if value.shape.rank == 2 else None for value in inputs]
         if None in widths:
             shapes = [str(value.shape) for value in inputs]
             raise ValueError(f"linear needs matrices of known width, not {', '.join(shapes)}")
         dtype = inputs[0].dtype
-        self._kernel = tf.get_variable("kernel", [sum(widths), output_size], dtype, initializer=kernel_initializer)
+        self._kernel = tf.get_variable(
+            "kernel", [sum(map(int, widths)), output_size], dtype, initializer=kernel_initializer
+        )
         self._bias = None
         if build_bias:
             start = bias_initializer or tf.zeros_initializer(dtype=dtype)
