@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
-
-import importlib
 
 facade = importlib.import_module("whale.cluster")
 

@@ -19,27 +19,28 @@ from whale.runtime.report import Report
 REPLICAS = (2, 3)
 """Numbers of devices each row runs on."""
 
-_WHOLE = re.compile(r"whole: (\w+) '([^/']+)")
-"""Op type and outermost scope in the line of a report on an op that runs whole."""
+_WHOLE = re.compile(r"whole: \w+ '([^/']+)")
+"""Outermost scope of an op that runs whole, in its line of a report."""
 
 Values = Mapping[str, Mapping[str, np.ndarray]]
 """Fetched values by row and what they are."""
 
 
-def problems(tf: Any, rows: Sequence[Row], mode: str) -> list[str]:
-    """What is wrong with some rows, on any number of replicas; empty when all is well.
+def problems(tf: Any, rows: Sequence[Row], mode: str) -> tuple[list[str], frozenset[str]]:
+    """What is wrong with some rows, on any number of replicas (empty when all is well), and the op types they have.
 
-    The rows run together. Where that shows a fault each runs alone, so that it is known which is at fault.
+    The rows run together; where that shows a fault each runs alone, so that it is known which is at fault. That
+    nothing runs whole is checked of rows that promise it, in the company of such rows: others change what is cut.
     """
-    together = _problems(tf, rows, mode)
-    if not together or len(rows) == 1:
-        return together
-    alone = [problem for row in rows for problem in _problems(tf, [row], mode)]
-    return alone or [f"only together: {problem}" for problem in together]
-
-
-def _problems(tf: Any, rows: Sequence[Row], mode: str) -> list[str]:
     built = graphs.build(tf, rows, mode)
+    together = _problems(tf, built)
+    if not together or len(rows) == 1:
+        return together, built.op_types()
+    alone = [problem for row in rows for problem in _problems(tf, graphs.build(tf, [row], mode))]
+    return alone or [f"only together: {problem}" for problem in together], built.op_types()
+
+
+def _problems(tf: Any, built: Built) -> list[str]:
     with _session(tf, built) as session:
         expected = graphs.run(built, session)
     return [problem for replicas in REPLICAS for problem in _compare(tf, built, expected, replicas)]
@@ -66,17 +67,16 @@ def _compare(tf: Any, built: Built, expected: Sequence[Values], replicas: int) -
             where = f"{row.name}, {replicas} replicas" + (f", step {step}" if built.steps > 1 else "")
             found.extend(f"{where}: {p}" for p in differences(one[row.name], other[row.name], row.tolerance))
     report = activation.reports[-1]
-    found.extend(f"{row.name}, {replicas} replicas: {p}" for row in built.rows for p in placed_otherwise(row, report))
+    if not report.cut:
+        found.append(f"{built.rows[0].name}, {replicas} replicas: not cut: {report.reason}")
+    if not any(row.whole for row in built.rows):
+        found.extend(f"{row.name}, {replicas} replicas: {p}" for row in built.rows for p in ran_whole(row, report))
     return found
 
 
-def placed_otherwise(row: Row, report: Report) -> list[str]:
-    """What a report says of a row's ops that the row does not expect."""
-    if not report.cut:
-        return [f"not cut: {report.reason}"]
-    matches = [(m, line) for line in report.lines if (m := _WHOLE.match(line))]
-    whole = {m.group(1): line for m, line in matches if m.group(2) == graphs.scope_of(row)}
-    return [line for op_type, line in whole.items() if op_type not in row.whole]
+def ran_whole(row: Row, report: Report) -> list[str]:
+    """Lines of a report on ops of a row that ran whole."""
+    return [line for line in report.lines if (m := _WHOLE.match(line)) and m.group(1) == graphs.scope_of(row)]
 
 
 def differences(expected: Mapping[str, Any], actual: Mapping[str, Any], tolerance: float) -> list[str]:

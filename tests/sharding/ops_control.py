@@ -19,12 +19,25 @@ CONDITIONALS = [
     Row("Switch: by any sample", lambda tf, i: _cond(tf, tf.reduce_any(i.mask), i)),
     Row("Switch: by the count", lambda tf, i: _cond(tf, tf.shape(i.x)[0] > 3, i)),
     Row("Switch: by a weight", lambda tf, i: _cond(tf, i.w[0] > 0.1, i)),
-    Row("Switch: sums within", lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: tf.reduce_sum(i.x), lambda: tf.reduce_mean(i.y))),
+    Row(
+        "Switch: sums within",
+        lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: tf.reduce_sum(i.x), lambda: tf.reduce_mean(i.y)),
+    ),
     Row("Switch: pieces or whole", lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: i.x, lambda: tf.zeros([i.b, 4]))),
-    Row("Switch: sum of squares by a sum", lambda tf, i: tf.reduce_sum(tf.square(_cond(tf, tf.reduce_mean(i.y) > 0, i)), 0)),
-    Row("Switch: nested", lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: _cond(tf, tf.reduce_sum(i.y) > 0, i), lambda: i.y)),
-    Row("Switch: case", lambda tf, i: tf.case([(tf.reduce_sum(i.y) > 1e3, lambda: i.y), (i.w[0] > 0.1, lambda: i.x * 2.0)], default=lambda: i.x)),
-]  # fmt: skip
+    Row(
+        "Switch: sum of squares by a sum",
+        lambda tf, i: tf.reduce_sum(tf.square(_cond(tf, tf.reduce_mean(i.y) > 0, i)), 0),
+    ),
+    Row(
+        "Switch: nested", lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: _cond(tf, tf.reduce_sum(i.y) > 0, i), lambda: i.y)
+    ),
+    Row(
+        "Switch: case",
+        lambda tf, i: tf.case(
+            [(tf.reduce_sum(i.y) > 1e3, lambda: i.y), (i.w[0] > 0.1, lambda: i.x * 2.0)], default=lambda: i.x
+        ),
+    ),
+]
 
 
 def _loop(tf: Any, i: Inputs, steps: Any) -> Any:
@@ -76,24 +89,75 @@ LOOPS = [
     Row("While: fixed steps", lambda tf, i: _loop(tf, i, 3)),
     Row("While: steps from the batch", lambda tf, i: _loop(tf, i, tf.reduce_max(i.ids) + 1)),
     Row("While: steps from lengths' sum", lambda tf, i: _loop(tf, i, tf.minimum(tf.reduce_sum(i.ids), 4))),
-    Row("While: starts from zeros", lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h * 0.5 + i.x), (0, tf.zeros_like(i.y)))[1]),
-    Row("While: starts from zeros by count", lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h * 0.5 + i.x), (0, tf.zeros([i.b, 4])))[1]),
-    Row("While: carries a weight", lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h * 0.5), (0, i.w))[1] * i.x),
-    Row("While: carries a sum", lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(h)), (0, tf.reduce_sum(i.x, 0)))[1]),
-    Row("While: joins the batch on dim 1", lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(h)), (0, tf.transpose(i.x)))[1]),
+    Row(
+        "While: starts from zeros",
+        lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h * 0.5 + i.x), (0, tf.zeros_like(i.y)))[
+            1
+        ],
+    ),
+    Row(
+        "While: starts from zeros by count",
+        lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h * 0.5 + i.x), (0, tf.zeros([i.b, 4])))[
+            1
+        ],
+    ),
+    Row(
+        "While: carries a weight",
+        lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h * 0.5), (0, i.w))[1] * i.x,
+    ),
+    Row(
+        "While: carries a sum",
+        lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(h)), (0, tf.reduce_sum(i.x, 0)))[
+            1
+        ],
+    ),
+    Row(
+        "While: joins the batch on dim 1",
+        lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(h)), (0, tf.transpose(i.x)))[1],
+    ),
     Row("While: reads a sum", lambda tf, i: _summing(tf, i), whole=("Mean",)),
     Row("TensorArrayV3", lambda tf, i: _unrolled(tf, i), SEQUENCE),
-    Row("TensorArrayV3: map over time", lambda tf, i: tf.transpose(tf.map_fn(lambda h: tf.tanh(h) * i.w, tf.transpose(i.x, [1, 0, 2])), [1, 0, 2]), SEQUENCE),
-    Row("TensorArrayV3: scan over time", lambda tf, i: tf.scan(lambda a, h: tf.tanh(a * 0.5 + h), tf.transpose(i.x, [1, 0, 2]), tf.zeros([i.b, 4])), SEQUENCE),
-    Row("TensorArrayV3: fold over time", lambda tf, i: tf.foldl(lambda a, h: a * 0.5 + h, tf.transpose(i.x, [1, 0, 2])), SEQUENCE),
-    Row("TensorArrayV3: map over samples", lambda tf, i: tf.map_fn(lambda h: tf.tanh(h) * 2.0, i.x), modes=("dynamic",), whole=("TensorArrayScatterV3",)),
-    Row("TensorArrayConcatV3", lambda tf, i: tf.TensorArray(tf.float32, 3, infer_shape=False).unstack(tf.transpose(i.x, [2, 1, 0])).concat(), (3, 3)),
-    Row("TensorArraySplitV3", lambda tf, i: tf.TensorArray(tf.float32, 2, infer_shape=False).split(tf.transpose(i.x), [1, 3]).read(1)),
-    Row("TensorArraySizeV3", lambda tf, i: tf.cast(tf.TensorArray(tf.float32, 3).unstack(tf.transpose(i.x, [1, 0, 2])).size(), tf.float32) * i.x, SEQUENCE),
+    Row(
+        "TensorArrayV3: map over time",
+        lambda tf, i: tf.transpose(tf.map_fn(lambda h: tf.tanh(h) * i.w, tf.transpose(i.x, [1, 0, 2])), [1, 0, 2]),
+        SEQUENCE,
+    ),
+    Row(
+        "TensorArrayV3: scan over time",
+        lambda tf, i: tf.scan(lambda a, h: tf.tanh(a * 0.5 + h), tf.transpose(i.x, [1, 0, 2]), tf.zeros([i.b, 4])),
+        SEQUENCE,
+    ),
+    Row(
+        "TensorArrayV3: fold over time",
+        lambda tf, i: tf.foldl(lambda a, h: a * 0.5 + h, tf.transpose(i.x, [1, 0, 2])),
+        SEQUENCE,
+    ),
+    Row(
+        "TensorArrayV3: map over samples",
+        lambda tf, i: tf.map_fn(lambda h: tf.tanh(h) * 2.0, i.x),
+        modes=("dynamic",),
+        whole=("TensorArrayScatterV3",),
+    ),
+    Row(
+        "TensorArrayConcatV3",
+        lambda tf, i: tf.TensorArray(tf.float32, 3, infer_shape=False).unstack(tf.transpose(i.x, [2, 1, 0])).concat(),
+        (3, 3),
+    ),
+    Row(
+        "TensorArraySplitV3",
+        lambda tf, i: tf.TensorArray(tf.float32, 2, infer_shape=False).split(tf.transpose(i.x), [1, 3]).read(1),
+    ),
+    Row(
+        "TensorArraySizeV3",
+        lambda tf, i: (
+            tf.cast(tf.TensorArray(tf.float32, 3).unstack(tf.transpose(i.x, [1, 0, 2])).size(), tf.float32) * i.x
+        ),
+        SEQUENCE,
+    ),
     Row("TensorArrayV3: rnn", lambda tf, i: _rnn(tf, i, False, False), SEQUENCE),
     Row("TensorArrayV3: rnn with lengths", lambda tf, i: _rnn(tf, i, False, True), SEQUENCE),
     Row("TensorArrayV3: time-major rnn", lambda tf, i: _rnn(tf, i, True, True), SEQUENCE),
-]  # fmt: skip
+]
 
 
 def _list(tf: Any, i: Inputs) -> Any:
@@ -111,16 +175,61 @@ def _pushed(tf: Any, i: Inputs) -> Any:
 
 
 LISTS = [
-    Row("TensorListReserve", lambda tf, i: tf.raw_ops.TensorListStack(input_handle=_list(tf, i), element_shape=[-1, 4], element_dtype=tf.float32, num_elements=2)),
-    Row("TensorListGetItem", lambda tf, i: tf.raw_ops.TensorListGetItem(input_handle=_list(tf, i), index=1, element_shape=[-1, 4], element_dtype=tf.float32) * i.x),
-    Row("TensorListGather", lambda tf, i: tf.raw_ops.TensorListGather(input_handle=_list(tf, i), indices=[1, 0], element_shape=[-1, 4], element_dtype=tf.float32)),
-    Row("TensorListPopBack", lambda tf, i: tf.raw_ops.TensorListPopBack(input_handle=_pushed(tf, i), element_shape=[-1, 4], element_dtype=tf.float32)[1] * i.x),
+    Row(
+        "TensorListReserve",
+        lambda tf, i: tf.raw_ops.TensorListStack(
+            input_handle=_list(tf, i), element_shape=[-1, 4], element_dtype=tf.float32, num_elements=2
+        ),
+    ),
+    Row(
+        "TensorListGetItem",
+        lambda tf, i: (
+            tf.raw_ops.TensorListGetItem(
+                input_handle=_list(tf, i), index=1, element_shape=[-1, 4], element_dtype=tf.float32
+            )
+            * i.x
+        ),
+    ),
+    Row(
+        "TensorListGather",
+        lambda tf, i: tf.raw_ops.TensorListGather(
+            input_handle=_list(tf, i), indices=[1, 0], element_shape=[-1, 4], element_dtype=tf.float32
+        ),
+    ),
+    Row(
+        "TensorListPopBack",
+        lambda tf, i: (
+            tf.raw_ops.TensorListPopBack(input_handle=_pushed(tf, i), element_shape=[-1, 4], element_dtype=tf.float32)[
+                1
+            ]
+            * i.x
+        ),
+    ),
     Row("TensorListLength", lambda tf, i: tf.raw_ops.TensorListLength(input_handle=_pushed(tf, i))),
-    Row("TensorListElementShape", lambda tf, i: tf.raw_ops.TensorListElementShape(input_handle=_pushed(tf, i), shape_type=tf.int32)),
-    Row("TensorListResize", lambda tf, i: tf.raw_ops.TensorListGetItem(input_handle=tf.raw_ops.TensorListResize(input_handle=_list(tf, i), size=1), index=0, element_shape=[-1, 4], element_dtype=tf.float32)),
-    Row("TensorListFromTensor", lambda tf, i: tf.raw_ops.TensorListGetItem(input_handle=tf.raw_ops.TensorListFromTensor(tensor=tf.stack([i.x, i.y]), element_shape=[-1, 4]), index=1, element_shape=[-1, 4], element_dtype=tf.float32)),
+    Row(
+        "TensorListElementShape",
+        lambda tf, i: tf.raw_ops.TensorListElementShape(input_handle=_pushed(tf, i), shape_type=tf.int32),
+    ),
+    Row(
+        "TensorListResize",
+        lambda tf, i: tf.raw_ops.TensorListGetItem(
+            input_handle=tf.raw_ops.TensorListResize(input_handle=_list(tf, i), size=1),
+            index=0,
+            element_shape=[-1, 4],
+            element_dtype=tf.float32,
+        ),
+    ),
+    Row(
+        "TensorListFromTensor",
+        lambda tf, i: tf.raw_ops.TensorListGetItem(
+            input_handle=tf.raw_ops.TensorListFromTensor(tensor=tf.stack([i.x, i.y]), element_shape=[-1, 4]),
+            index=1,
+            element_shape=[-1, 4],
+            element_dtype=tf.float32,
+        ),
+    ),
     Row("StackV2", lambda tf, i: _stack(tf, i)),
-]  # fmt: skip
+]
 
 
 def _stack(tf: Any, i: Inputs) -> Any:

@@ -7,34 +7,87 @@ from typing import Any
 
 from tests.sharding.rows import Inputs, Row
 
-ANYWHERE = (
-    "Abs Asinh Atan BesselI0e BesselI1e CheckNumerics Cos Cosh Elu Erf Erfc Exp Expm1 Identity LeakyRelu Neg "
-    "PreventGradient Relu Relu6 Selu Sigmoid Sin Sinh Snapshot Softplus Softsign Square Tan Tanh"
-).split()
+ANYWHERE = [
+    "Abs",
+    "Asinh",
+    "Atan",
+    "BesselI0e",
+    "BesselI1e",
+    "CheckNumerics",
+    "Cos",
+    "Cosh",
+    "Elu",
+    "Erf",
+    "Erfc",
+    "Exp",
+    "Expm1",
+    "Identity",
+    "LeakyRelu",
+    "Neg",
+    "PreventGradient",
+    "Relu",
+    "Relu6",
+    "Selu",
+    "Sigmoid",
+    "Sin",
+    "Sinh",
+    "Snapshot",
+    "Softplus",
+    "Softsign",
+    "Square",
+    "Tan",
+    "Tanh",
+]
 """Functions of one operand, defined for all numbers."""
 
-POSITIVE = "Digamma Inv Lgamma Log Log1p Reciprocal Rsqrt Sqrt".split()
+POSITIVE = ["Digamma", "Inv", "Lgamma", "Log", "Log1p", "Reciprocal", "Rsqrt", "Sqrt"]
 """Functions of one operand, defined for positive numbers."""
 
-UNIT = "Acos Asin Atanh Erfinv".split()
+UNIT = ["Acos", "Asin", "Atanh", "Erfinv"]
 """Functions of one operand, defined between -1 and 1."""
 
-STEPS = "Ceil DeepCopy Floor IsFinite IsInf IsNan OnesLike Rint Round Sign StopGradient ZerosLike".split()
+STEPS = [
+    "Ceil",
+    "DeepCopy",
+    "Floor",
+    "IsFinite",
+    "IsInf",
+    "IsNan",
+    "OnesLike",
+    "Rint",
+    "Round",
+    "Sign",
+    "StopGradient",
+    "ZerosLike",
+]
 """Functions of one operand without a gradient, or with one that is zero."""
 
-PAIRS = "Add AddV2 Atan2 Maximum Minimum Mul SquaredDifference Sub Xdivy".split()
+PAIRS = ["Add", "AddV2", "Atan2", "Maximum", "Minimum", "Mul", "SquaredDifference", "Sub", "Xdivy"]
 """Functions of two operands, defined for all numbers."""
 
-POSITIVE_PAIRS = "Div DivNoNan FloorDiv Igamma Igammac Mod Pow RealDiv TruncateMod Xlog1py Xlogy FloorMod".split()
+POSITIVE_PAIRS = [
+    "Div",
+    "DivNoNan",
+    "FloorDiv",
+    "Igamma",
+    "Igammac",
+    "Mod",
+    "Pow",
+    "RealDiv",
+    "TruncateMod",
+    "Xlog1py",
+    "Xlogy",
+    "FloorMod",
+]
 """Functions of two operands, defined for positive numbers."""
 
 WITHOUT_GRADIENT = frozenset({"Mod", "TruncateMod", "DeepCopy", "Sign"})
 
-COMPARISONS = "Equal Greater GreaterEqual Less LessEqual NotEqual".split()
+COMPARISONS = ["Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"]
 
-BITS = "BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift TruncateDiv".split()
+BITS = ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift", "TruncateDiv"]
 
-BROADCAST = "AddV2 Sub Mul RealDiv Maximum SquaredDifference Pow Atan2".split()
+BROADCAST = ["AddV2", "Sub", "Mul", "RealDiv", "Maximum", "SquaredDifference", "Pow", "Atan2"]
 """Ops tried with every kind of second operand."""
 
 OPERANDS: dict[str, Callable[[Any, Inputs], Any]] = {
@@ -93,12 +146,12 @@ UNARY = [
     _unary("Ndtri", lambda tf, x: tf.sigmoid(x)),
     *(
         Row(f"{op}: of a sum over the batch", lambda tf, i, op=op: _call(tf, op, tf.reduce_sum(i.x, 0)))
-        for op in "Tanh Neg Identity Square Exp Relu StopGradient ZerosLike OnesLike Sign".split()
+        for op in ["Tanh", "Neg", "Identity", "Square", "Exp", "Relu", "StopGradient", "ZerosLike", "OnesLike", "Sign"]
         if op != "Sign"
     ),
     *(
         Row(f"{op}: batch on dim 1", lambda tf, i, op=op: _call(tf, op, tf.transpose(i.x)))
-        for op in "Tanh Neg Relu".split()
+        for op in ["Tanh", "Neg", "Relu"]
     ),
 ]
 
@@ -125,10 +178,7 @@ TWO = [
     Row("ApproximateEqual", lambda tf, i: tf.raw_ops.ApproximateEqual(x=i.x, y=i.y, tolerance=0.5)),
     Row("Invert", lambda tf, i: tf.bitwise.invert(i.ids)),
     Row("PopulationCount", lambda tf, i: tf.raw_ops.PopulationCount(x=i.ids)),
-    *(
-        Row(f"Logical{op}", lambda tf, i, op=op: _call(tf, f"Logical{op}", i.mask, i.ids > 1))
-        for op in ("And", "Or")
-    ),
+    *(Row(f"Logical{op}", lambda tf, i, op=op: _call(tf, f"Logical{op}", i.mask, i.ids > 1)) for op in ("And", "Or")),
     Row("LogicalNot", lambda tf, i: tf.logical_not(i.mask)),
     Row("AddN", lambda tf, i: tf.add_n([i.x, i.y, i.x])),
     Row("AddN: of sums", lambda tf, i: tf.add_n([tf.reduce_sum(i.x, 0), tf.reduce_sum(i.y, 0)])),
@@ -175,7 +225,10 @@ TWO = [
     Row("RealDiv: a sum by the count", lambda tf, i: tf.reduce_sum(i.x, 0) / tf.cast(i.b, tf.float32)),
     Row("Equal: labels and predictions", lambda tf, i: tf.equal(i.ids, tf.argmax(i.x, 1, output_type=tf.int32))),
     Row("FakeQuantWithMinMaxArgs", lambda tf, i: tf.fake_quant_with_min_max_args(i.x)),
-    Row("QuantizeAndDequantizeV2", lambda tf, i: tf.quantization.quantize_and_dequantize(i.x, -2.0, 2.0, range_given=True)),
+    Row(
+        "QuantizeAndDequantizeV2",
+        lambda tf, i: tf.quantization.quantize_and_dequantize(i.x, -2.0, 2.0, range_given=True),
+    ),
     *(_sums(op) for op in ("AddV2", "Sub", "Mul", "RealDiv", "Maximum", "DivNoNan", "SquaredDifference")),
     *(
         Row(f"{op}: batch on dim 1", lambda tf, i, op=op: _call(tf, op, tf.transpose(i.x), tf.reshape(i.w, [4, 1])))

@@ -9,7 +9,7 @@ from tests.sharding.rows import Inputs, Row
 
 def _table(tf: Any, i: Inputs) -> Any:
     """A whole ``[4, 4]`` table that depends on ``w``."""
-    return tf.diag(i.w) + 0.2
+    return i.square
 
 
 INDEX = [
@@ -27,42 +27,80 @@ INDEX = [
     Row("GatherV2: of a sum by pieces", lambda tf, i: tf.gather(tf.reduce_sum(i.x, 0), i.ids)),
     Row("GatherV2: batch dims", lambda tf, i: tf.gather(i.x, tf.expand_dims(i.ids, 1), batch_dims=1)),
     Row("GatherV2: batch dims, flat", lambda tf, i: tf.gather(i.x, i.ids, batch_dims=1)),
-    Row("GatherV2: batch dims, deep", lambda tf, i: tf.gather(i.x, tf.tile(tf.expand_dims(i.ids, 1) % 3, [1, 2]), batch_dims=1), sample=(3, 4)),
+    Row(
+        "GatherV2: batch dims, deep",
+        lambda tf, i: tf.gather(i.x, tf.tile(tf.expand_dims(i.ids, 1) % 3, [1, 2]), batch_dims=1),
+        sample=(3, 4),
+    ),
     Row("GatherV2: batch dims, whole indices", lambda tf, i: tf.gather(i.x, tf.ones([i.b, 2], tf.int32), batch_dims=1)),
-    Row("GatherV2: batch dims, whole params", lambda tf, i: tf.gather(tf.ones([i.b, 4]) * i.w, tf.expand_dims(i.ids, 1), batch_dims=1)),
+    Row(
+        "GatherV2: batch dims, whole params",
+        lambda tf, i: tf.gather(tf.ones([i.b, 4]) * i.w, tf.expand_dims(i.ids, 1), batch_dims=1),
+    ),
     Row("GatherV2: permuted samples", lambda tf, i: tf.gather(i.x, tf.range(i.b)[::-1]), whole=("GatherV2",)),
     Row("GatherV2: flattened rows", lambda tf, i: tf.gather(tf.reshape(i.x, [-1]), tf.range(i.b) * 4 + i.ids)),
     Row("Gather", lambda tf, i: tf.raw_ops.Gather(params=_table(tf, i), indices=i.ids)),
     Row("Gather: samples by pieces", lambda tf, i: tf.raw_ops.Gather(params=i.x, indices=tf.minimum(i.ids, 0))),
     Row("GatherNd: one per sample", lambda tf, i: tf.gather_nd(i.x, tf.stack([tf.range(i.b), i.ids], 1))),
-    Row("GatherNd: row of each sample", lambda tf, i: tf.gather_nd(i.x, tf.stack([tf.range(i.b), i.ids % 3], 1)), sample=(3, 4)),
+    Row(
+        "GatherNd: row of each sample",
+        lambda tf, i: tf.gather_nd(i.x, tf.stack([tf.range(i.b), i.ids % 3], 1)),
+        sample=(3, 4),
+    ),
     Row("GatherNd: by a table", lambda tf, i: tf.gather_nd(_table(tf, i), tf.stack([i.ids, i.ids], 1))),
     Row("GatherNd: samples", lambda tf, i: tf.gather_nd(i.x, [[0], [0]]), whole=("GatherNd",)),
     Row("GatherNd: samples by pieces", lambda tf, i: tf.gather_nd(i.x, tf.expand_dims(tf.minimum(i.ids, 0), 1))),
-    Row("GatherNd: concatenated index", lambda tf, i: tf.gather_nd(i.x, tf.concat([tf.expand_dims(tf.range(i.b), 1), tf.expand_dims(i.ids, 1)], 1))),
+    Row(
+        "GatherNd: concatenated index",
+        lambda tf, i: tf.gather_nd(i.x, tf.concat([tf.expand_dims(tf.range(i.b), 1), tf.expand_dims(i.ids, 1)], 1)),
+    ),
     Row("GatherNd: second column", lambda tf, i: tf.gather_nd(tf.transpose(i.x), tf.stack([i.ids, tf.range(i.b)], 1))),
     Row("ScatterNd: counts", lambda tf, i: tf.scatter_nd(tf.expand_dims(i.ids, 1), i.x, [4, 4])),
-    Row("ScatterNd: one per sample", lambda tf, i: tf.scatter_nd(tf.stack([tf.range(i.b), i.ids], 1), i.x[:, 0], [i.b, 4])),
+    Row(
+        "ScatterNd: one per sample",
+        lambda tf, i: tf.scatter_nd(tf.stack([tf.range(i.b), i.ids], 1), i.x[:, 0], [i.b, 4]),
+    ),
     Row("ScatterNd: whole indices", lambda tf, i: tf.scatter_nd([[1], [3]], tf.reduce_sum(i.x, 0)[:2], [5])),
-    Row("ScatterNd: features", lambda tf, i: tf.transpose(tf.scatter_nd([[1], [3], [0], [2]], tf.transpose(i.x), [5, i.b])), whole=("ScatterNd",)),
+    Row(
+        "ScatterNd: features",
+        lambda tf, i: tf.transpose(tf.scatter_nd([[1], [3], [0], [2]], tf.transpose(i.x), [5, i.b])),
+        whole=("ScatterNd",),
+    ),
     Row("UnsortedSegmentSum", lambda tf, i: tf.unsorted_segment_sum(i.x, i.ids, 4)),
     Row("UnsortedSegmentSum: of features", lambda tf, i: tf.unsorted_segment_sum(tf.transpose(i.x), [0, 1, 0, 1], 2)),
     Row("UnsortedSegmentSum: of a sum", lambda tf, i: tf.unsorted_segment_sum(tf.reduce_sum(i.x, 0), [0, 1, 0, 1], 2)),
-    Row("UnsortedSegmentSum: every element", lambda tf, i: tf.unsorted_segment_sum(i.x, tf.tile(tf.expand_dims(i.ids, 1), [1, 4]), 4)),
+    Row(
+        "UnsortedSegmentSum: every element",
+        lambda tf, i: tf.unsorted_segment_sum(i.x, tf.tile(tf.expand_dims(i.ids, 1), [1, 4]), 4),
+    ),
     Row("UnsortedSegmentMax", lambda tf, i: tf.unsorted_segment_max(i.x, i.ids, 4), whole=("UnsortedSegmentMax",)),
     Row("UnsortedSegmentMean", lambda tf, i: tf.math.unsorted_segment_mean(i.x, i.ids, 4)),
     Row("SegmentSum", lambda tf, i: tf.segment_sum(i.x, tf.range(i.b) // 2), whole=("SegmentSum",)),
     Row("Where: boolean mask", lambda tf, i: tf.boolean_mask(i.x, tf.greater(i.ids, -1)), whole=("Where",)),
-    Row("Where: some samples", lambda tf, i: tf.boolean_mask(i.x, i.mask), whole=("Where",), modes=("static", "dynamic")),
+    Row(
+        "Where: some samples", lambda tf, i: tf.boolean_mask(i.x, i.mask), whole=("Where",), modes=("static", "dynamic")
+    ),
     Row("Unique", lambda tf, i: tf.unique(i.ids)[0], whole=("Unique",)),
     Row("DynamicPartition", lambda tf, i: tf.dynamic_partition(i.x, i.ids, 4), whole=("DynamicPartition",)),
-    Row("DynamicStitch", lambda tf, i: tf.dynamic_stitch([tf.range(i.b), tf.range(i.b)], [i.x, i.y]), whole=("DynamicStitch",)),
+    Row(
+        "DynamicStitch",
+        lambda tf, i: tf.dynamic_stitch([tf.range(i.b), tf.range(i.b)], [i.x, i.y]),
+        whole=("DynamicStitch",),
+    ),
     Row("Unique: with counts", lambda tf, i: tf.unique_with_counts(i.ids)[2], whole=("UniqueWithCounts",)),
-    Row("SparseToDense", lambda tf, i: tf.sparse_to_dense(tf.stack([tf.range(i.b), i.ids], 1), [i.b, 4], 1.0) * i.x, whole=("SparseToDense",)),
+    Row(
+        "SparseToDense",
+        lambda tf, i: tf.sparse_to_dense(tf.stack([tf.range(i.b), i.ids], 1), [i.b, 4], 1.0) * i.x,
+        whole=("SparseToDense",),
+    ),
     Row("Bincount", lambda tf, i: tf.math.bincount(i.ids, minlength=4, maxlength=4), whole=("Bincount",)),
     Row("ResourceGather", lambda tf, i: _embedding(tf, i, True)),
     Row("GatherV2: of a reference variable", lambda tf, i: _embedding(tf, i, False)),
-    Row("ResourceGatherNd", lambda tf, i: _variable(tf, True).gather_nd(tf.stack([i.ids, i.ids], 1)), whole=("ResourceGatherNd",)),
+    Row(
+        "ResourceGatherNd",
+        lambda tf, i: _variable(tf, True).gather_nd(tf.stack([i.ids, i.ids], 1)),
+        whole=("ResourceGatherNd",),
+    ),
 ]
 
 TABLES = {"indices": INDEX}

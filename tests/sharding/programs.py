@@ -34,7 +34,10 @@ def const(name: str, value: Any, dtype: str = "int32") -> Op:
 
 
 def analyse(
-    ops: Sequence[Op], feeds: Mapping[str, TensorType], sources: Sequence[Source], whole_ops: Mapping[str, str] | None = None
+    ops: Sequence[Op],
+    feeds: Mapping[str, TensorType],
+    sources: Sequence[Source],
+    whole_ops: Mapping[str, str] | None = None,
 ) -> Analysis:
     """Propagates over ops in which fed tensors have no producer, or one that is left out."""
     ordered = order(ops, frozenset(feeds))

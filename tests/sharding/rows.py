@@ -23,6 +23,11 @@ class Inputs:
     """float32 ``[sample[-1]]``: a trainable variable."""
 
     @property
+    def square(self) -> Any:
+        """A ``[sample[-1], sample[-1]]`` matrix that depends on ``w``."""
+        return self.w[:, None] * self.w + 0.2
+
+    @property
     def b(self) -> Any:
         """The batch size: a number where the script fixed it, else read from the shape."""
         static = self.x.shape[0]
@@ -33,6 +38,9 @@ class Inputs:
 
         return tf.shape(self.x)[0]
 
+
+MODES = ("static", "dynamic", "drawn")
+"""How a batch enters: fed under a fixed shape, fed under an open one, drawn from an iterator."""
 
 Build = Callable[[Any, Inputs], Any]
 """``build(tf, inputs)``: a tensor, or a tuple of tensors, to fetch."""
@@ -49,10 +57,10 @@ class Row:
     sample: tuple[int, ...] = (4,)
     """Dims of one sample of ``x`` and ``y``."""
     whole: tuple[str, ...] = ()
-    """Op types that may run whole here, where no other way of cutting the batch avoids it; any other is a fault."""
+    """Op types that cannot run on pieces here; elsewhere every op must."""
     gradient: bool = True
     """Whether the outputs can be differentiated."""
-    modes: tuple[str, ...] = ("static", "dynamic", "drawn")
-    """How the batch enters: fed under a fixed shape, fed under an open one, drawn from an iterator."""
+    modes: tuple[str, ...] = MODES
+    """Ways in which the batch may enter."""
     tolerance: float = 1e-5
     """Largest accepted difference, relative to the largest magnitude in the array."""

@@ -149,7 +149,7 @@ def test_a_number_in_the_target_that_is_this_runs_size_pins_it() -> None:
     assert split_cut(call, Sharded(0, 0), (n, 4), (7, 2, 2)) == Sharded(0, 0)
     assert call.batches.pinned == {0}
     with pytest.raises(Decline, match="does not keep the batch"):
-        split_cut(call, Sharded(0, 0), (n, 4), (14, 2))
+        split_cut(call, Sharded(0, 0), (n, 4), (2, 14))
 
 
 # -- placements ------------------------------------------------------------------------------------------------------
@@ -237,7 +237,9 @@ def loop(start: Op, *body: Op) -> list[Op]:
         start,
         op("enter", "Enter", ["start:0"], (None, 4), frame_name="loop"),
         op("invariant", "Enter", ["x:0"], (None, 4), frame_name="loop", is_constant=True),
-        op("merge", "Merge", ["enter:0", "next:0"], outputs=[TensorType("float32", (None, 4)), TensorType("int32", ())]),
+        op(
+            "merge", "Merge", ["enter:0", "next:0"], outputs=[TensorType("float32", (None, 4)), TensorType("int32", ())]
+        ),
         op("less", "LoopBound", [], (), "bool", controls=["merge"]),
         op("cond", "LoopCond", ["less:0"], (), "bool"),
         op("switch", "Switch", ["merge:0", "cond:0"], outputs=[TensorType("float32", (None, 4))] * 2),

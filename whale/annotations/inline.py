@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import node_def_pb2
 
@@ -65,6 +66,7 @@ class _Inlining:
         self.declined: dict[str, str] = {}
         self.known: dict[str, Op] = dict(program.ops)
         """The program's ops and the new ones."""
+        self._values: dict[bytes, np.ndarray | None] = {}
         self.mixed = any(op.type in _SCRIPTS_OWN for op in program.ops.values())
 
     def run(self, wanted: set[str]) -> Inlined:
@@ -100,7 +102,7 @@ class _Inlining:
             self.declined[op.name] = f"TensorFlow refuses its body in the graph: {error.message}"
             return ()
         self._note(op, replaced)
-        made = tuple(_op(node, types[name], op) for name, node in nodes.made.items())
+        made = tuple(self._op(node, types[name], op) for name, node in nodes.made.items())
         self.known.update((new.name, new) for new in made)
         return made
 
@@ -139,22 +141,35 @@ class _Inlining:
             gradients=tuple(self._carrier(t) for t in variable.gradients),
         )
 
+    def _op(self, node: node_def_pb2.NodeDef, types: tuple[TensorType, ...], caller: Op) -> Op:
+        """A new node as an op of the program, made on the account of the user's line that made the function op."""
+        inputs: list[str] = []
+        controls: list[str] = []
+        for text in node.input:
+            if text.startswith("^"):
+                controls.append(text[1:])
+            else:
+                inputs.append(text)
+        attrs = {k: v for k, v in ((k, _attribute(a)) for k, a in node.attr.items()) if v is not None}
+        return Op(
+            name=node.name,
+            type=node.op,
+            inputs=tuple(inputs),
+            controls=tuple(controls),
+            outputs=types,
+            attrs=attrs,
+            node=node.SerializeToString(),
+            device=node.device,
+            value=self._value(node) if node.op == "Const" else None,
+            stateful=_tf.op_is_stateful(node.op),
+            scope=caller.scope,
+            phase=caller.phase,
+            site=caller.site,
+        )
 
-def _op(node: node_def_pb2.NodeDef, types: tuple[TensorType, ...], caller: Op) -> Op:
-    """A new node as an op of the program, made on the account of the user's line that made the function op."""
-    attrs = {k: v for k, v in ((k, _attribute(a)) for k, a in node.attr.items()) if v is not None}
-    return Op(
-        name=node.name,
-        type=node.op,
-        inputs=tuple(t for t in node.input if not t.startswith("^")),
-        controls=tuple(t[1:] for t in node.input if t.startswith("^")),
-        outputs=types,
-        attrs=attrs,
-        node=node.SerializeToString(),
-        device=node.device,
-        value=_constant(node) if node.op == "Const" else None,
-        stateful=_tf.op_is_stateful(node.op),
-        scope=caller.scope,
-        phase=caller.phase,
-        site=caller.site,
-    )
+    def _value(self, node: node_def_pb2.NodeDef) -> np.ndarray | None:
+        """The value of a constant, where it is small. Bodies hold the same few constants again and again."""
+        key = node.attr["value"].SerializeToString()
+        if key not in self._values:
+            self._values[key] = _constant(node)
+        return self._values[key]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Optional
 
 from tensorflow.core.framework import node_def_pb2
 
@@ -52,7 +51,7 @@ class BodyCopy:
         region: Region,
         prefix: str,
         device: str,
-        replace: Callable[[Caller], Optional[Replaced]],
+        replace: Callable[[Caller], Replaced | None],
     ) -> None:
         """``replace`` makes the nodes that stand for a function op, or returns None for an op that stays."""
         self.body = body
@@ -63,7 +62,7 @@ class BodyCopy:
         self._device = device
         self._replace = replace
         self._names = {name: nodes.unique(prefix + name) for name in body.nodes}
-        self._replaced: dict[str, Optional[Replaced]] = {}
+        self._replaced: dict[str, Replaced | None] = {}
         self._arrivals: dict[int, str] = {}
 
     def emit(self) -> tuple[list[str], Callable[[str], str]]:
@@ -72,7 +71,7 @@ class BodyCopy:
             self._visit(name)
         return [self._value(v) for v in self.body.results], self._end
 
-    def _visit(self, name: str) -> Optional[Replaced]:
+    def _visit(self, name: str) -> Replaced | None:
         """Makes a node unless it is there; returns what stands for it, where it is not itself."""
         if name in self._replaced:
             return self._replaced[name]

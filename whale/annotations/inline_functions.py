@@ -1,13 +1,13 @@
 """Function bodies of a graph's library, read into a form whose tensors are named as in a graph.
 
-A FunctionDef names tensors ``node:output_argument:index``. Here they are (node, flat output index) pairs, so that a body
-can be copied into a graph by renaming nodes.
+A FunctionDef names tensors ``node:output_argument:index``. Here they are (node, flat output index) pairs, so that a
+body can be copied into a graph by renaming nodes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional
+from typing import Any
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
@@ -31,7 +31,7 @@ class Unsupported(Exception):
 class Value:
     """A tensor inside a body."""
 
-    node: Optional[str]
+    node: str | None
     """The node that makes it; None for an argument of the function."""
     index: int
     """Index of the output, or of the argument."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Optional
 
 from tensorflow.core.framework import node_def_pb2, tensor_shape_pb2, types_pb2
 
@@ -40,7 +39,7 @@ class Lowering:
     def __init__(self, library: Library, nodes: Nodes, type_of_op: Callable[[str], str]) -> None:
         """``type_of_op``: the type of an op that the nodes do not hold."""
         self.nodes = nodes
-        self.turns: dict[str, Optional[ShapeProto]] = {}
+        self.turns: dict[str, ShapeProto | None] = {}
         """By Merge at which a loop variable turns: its shape after an iteration, where the loop op tells."""
         self._library = library
         self._type_of_op = type_of_op
@@ -90,7 +89,7 @@ class Lowering:
             raise Unsupported("it is a loop without variables")
         return bodies
 
-    def _nested(self, caller: Caller) -> Optional[Replaced]:
+    def _nested(self, caller: Caller) -> Replaced | None:
         """A function op in a body; it stays a function op where it cannot be inlined."""
         try:
             return self.replace(caller)

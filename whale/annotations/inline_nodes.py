@@ -1,8 +1,8 @@
 """Nodes made by inlining, and what they hang on.
 
 A node inside a loop or a branch must run only when, and as often as, its iteration or branch does. TensorFlow decides
-that by the node's inputs: one that comes from inside suffices. A node without such an input gets a control edge from the
-region's pivot.
+that by the node's inputs: one that comes from inside suffices. A node without such an input gets a control edge from
+the region's pivot.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ loop's back edge is a placeholder too: its shape is what the loop op says its va
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Optional
 
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_shape_pb2
@@ -26,7 +25,7 @@ _BEFORE = "before"
 
 def infer(
     nodes: Mapping[str, node_def_pb2.NodeDef],
-    turns: Mapping[str, Optional[ShapeProto]],
+    turns: Mapping[str, ShapeProto | None],
     ops: Mapping[str, Op],
     library: bytes,
 ) -> dict[str, tuple[TensorType, ...]]:
@@ -90,7 +89,7 @@ class _Scratch:
         self.inputs: dict[str, str] = {}
         """By tensor: the node of the scratch graph whose only output stands for it."""
 
-    def open_loop(self, merge: node_def_pb2.NodeDef, shape: Optional[ShapeProto]) -> node_def_pb2.NodeDef:
+    def open_loop(self, merge: node_def_pb2.NodeDef, shape: ShapeProto | None) -> node_def_pb2.NodeDef:
         """The Merge of a loop variable, reading a placeholder in place of the back edge."""
         tensor = f"after/{merge.name}:0"
         self._placeholder(tensor, merge.attr["T"].type, shape)
@@ -99,7 +98,7 @@ class _Scratch:
         return copy
 
     def stand_in(self, tensor: str) -> None:
-        """For a tensor of the graph: the op itself where its value or its handle's shape matters, else a placeholder."""
+        """For a tensor of the graph: its op where its value or its handle's shape matters, else a placeholder."""
         if tensor in self.inputs:
             return
         source = self._source(tensor)
@@ -117,7 +116,7 @@ class _Scratch:
         shape = None if kind.shape is None else tf.TensorShape(kind.shape).as_proto()
         self._placeholder(tensor, tf.as_dtype(kind.dtype).base_dtype.as_datatype_enum, shape)
 
-    def _placeholder(self, tensor: str, dtype: int, shape: Optional[ShapeProto]) -> None:
+    def _placeholder(self, tensor: str, dtype: int, shape: ShapeProto | None) -> None:
         node = self._add("Placeholder", tensor)
         node.attr["dtype"].CopyFrom(of_type(dtype))
         if shape is None:

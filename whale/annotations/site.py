@@ -27,6 +27,6 @@ def site_of(operation: Any) -> Site | None:
     return Site(last.filename, last.lineno)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _is_library(path: str) -> bool:
     return os.path.realpath(path).startswith(_LIBRARY_ROOTS)

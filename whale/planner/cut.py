@@ -88,8 +88,11 @@ def _rate(analysis: Analysis, residence: Residence) -> Choice:
     blame: dict[str, Op] = {}
     for op in analysis.order.ops:
         decision = analysis.decisions[op.name]
-        if any(isinstance(analysis.facts[t].placement, Sharded) or analysis.facts[t].placement == PARTIAL
-               for t in op.outputs_named() if t in analysis.facts):
+        if any(
+            isinstance(analysis.facts[t].placement, Sharded) or analysis.facts[t].placement == PARTIAL
+            for t in op.outputs_named()
+            if t in analysis.facts
+        ):
             cut += weight(op, analysis)
             continue
         culprit = next((blame[split_tensor(t)[0]] for t in op.inputs if split_tensor(t)[0] in tainted), None)

@@ -10,10 +10,14 @@ from whale.ir.placement import Sharded
 from whale.ir.program import Op
 from whale.rewriter.build import shape_attr
 from whale.sharding.order import ENTERS
+from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import HOLDERS
 
 if TYPE_CHECKING:
     from whale.rewriter.lower import Lowering
+
+SEED_STEP = 1_000_003
+"""What separates the seeds of the copies of a random op that draw independently."""
 
 _ELEMENT_SHAPES = ("element_shape", "element_shape_except0")
 
@@ -30,6 +34,8 @@ def adapt(lowering: Lowering, op: Op, replica: int) -> dict[str, attr_value_pb2.
     if op.type in HOLDERS and replica:
         shared = op.attrs.get("shared_name") or op.name
         edits["shared_name"] = attr_value_pb2.AttrValue(s=f"replica_{replica}/{shared}".encode())
+    if op.type in RANDOM and replica and decision.distributed and op.attrs.get("seed2"):
+        edits["seed2"] = attr_value_pb2.AttrValue(i=int(op.attrs["seed2"]) + replica * SEED_STEP)
     for key in _ELEMENT_SHAPES:
         cut = _element_cut(lowering, op) if key in op.attrs else None
         if cut is not None:

@@ -117,9 +117,7 @@ def backward(lowering: Lowering, op: Op, decision: Decision) -> None:
         return lowering.get(op.inputs[index], decision.wants[index], place.replica)
 
     grads = [norm.widen(p, read(0, p)) for p in places]
-    centred = [
-        norm.binary(p, "Sub", norm.widen(p, read(1, p)), norm.channels(p, read(3, p))) for p in places
-    ]
+    centred = [norm.binary(p, "Sub", norm.widen(p, read(1, p)), norm.channels(p, read(3, p))) for p in places]
     offset = norm.total([norm.sum(p, g) for p, g in zip(places, grads)])
     products = norm.total([norm.sum(p, norm.binary(p, "Mul", g, c)) for p, g, c in zip(places, grads, centred)])
     home, count = places[0], norm.count(0)

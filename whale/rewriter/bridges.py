@@ -30,8 +30,9 @@ class Bridges:
     def piece(self, place: Place, value: str, cut: Sharded, dims: Dims, dtype: str) -> str:
         """A copy's piece of a whole tensor."""
         assert dims is not None
-        build = self.builder
         rank = len(dims)
+        if self.sizes.own(cut.batch):
+            return value  # the script's sizes are each copy's own: what spans its batch spans every copy's
         if cut.outer != 1:
             opened, axis = self._open(place, value, cut, rank, dtype)
             piece = self._cut(place, opened, axis, rank + 1, cut, value, dims, dtype)
@@ -177,6 +178,8 @@ class Bridges:
     def _local_numbers(self, place: Place, want: Local, known: list[Dim] | None) -> list[int] | None:
         """The local vector as numbers, where the script fixed the batch size."""
         share, count = self.sizes.number(want.batch, "share", place.replica), self.sizes.number(want.batch, "count")
+        if self.sizes.own(want.batch):
+            count = share
         if known is None or share is None or not count:
             return None
         if not all(isinstance(k, (int, np.integer)) for k in known):

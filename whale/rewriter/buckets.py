@@ -46,6 +46,8 @@ class Group:
     """Buckets that may be under way at once."""
     binding: object
     """Whose keys these are."""
+    final_op: str = "Id"
+    """``Id`` for a sum, ``Div`` for an average."""
 
 
 def fuse(tensors: Sequence[Reduced], max_splits: int) -> list[tuple[Reduced, ...]]:
@@ -119,7 +121,7 @@ class AllReduce:
         attrs = {
             "T": type_attr(dtype),
             "merge_op": "Add",
-            "final_op": "Id",
+            "final_op": self.group.final_op,
             "communication_hint": self.group.hint,
         }
         inputs = [value, size, build.const(place, key, "int32"), build.const(place, instance, "int32")]

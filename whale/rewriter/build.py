@@ -138,7 +138,9 @@ class Builder:
         attrs = {"T": type_attr(dtype), "Index": type_attr("int32")}
         return self.node(place, "Slice", [value, begin, size], "whale/slice", attrs)
 
-    def reduce(self, place: Place, op_type: str, value: str, axes: Sequence[int], dtype: str, keep: bool = False) -> str:
+    def reduce(
+        self, place: Place, op_type: str, value: str, axes: Sequence[int], dtype: str, keep: bool = False
+    ) -> str:
         """A reduction over constant axes."""
         attrs: dict[str, Any] = {"Tidx": type_attr("int32"), "keep_dims": keep}
         if op_type not in ("All", "Any"):

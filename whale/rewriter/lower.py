@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from tensorflow.core.framework import node_def_pb2
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from whale.errors import VerifyError
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
@@ -19,6 +20,7 @@ from whale.rewriter.attributes import adapt
 from whale.rewriter.bridges import Bridges
 from whale.rewriter.buckets import AllReduce, Group, Reduced, fuse
 from whale.rewriter.build import Builder, Place, shape_attr, type_attr
+from whale.rewriter.draws import draw
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.shadow import Origin, Shadow
 from whale.rewriter.sizes import BatchSizes
@@ -28,6 +30,10 @@ from whale.sharding.propagate import Analysis
 from whale.sharding.residence import Residence
 from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import HOLDERS, writes_variable
+
+
+_DROPPED = ("_class", "_output_shapes", "_whale_scope")
+"""Attributes that a copy must not have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +82,8 @@ class Mesh:
     """Buckets per all-reduce."""
     communicators: int = 2
     """Buckets that may be under way at once."""
+    local: bool = False
+    """Whether every copy draws its own batch from the input pipeline."""
 
     @property
     def hint(self) -> str:
@@ -124,7 +132,9 @@ class Lowering:
         self.prefix = prefix
         self.builder = Builder(shadow, prefix)
         self.home = Place("", 0, mesh.devices[0])
-        self.sizes = BatchSizes(self.builder, analysis.batches, mesh.shares, self._count, self.home)
+        self.sizes = BatchSizes(
+            self.builder, analysis.batches, mesh.shares, self._count, self.home, self._is_drawn, self._rows
+        )
         self.bridges = Bridges(self.builder, self.sizes)
         self.sources = {s.tensor: s for s in analysis.sources}
         self.ops: dict[str, Op] = {op.name: op for op in analysis.order.ops}
@@ -133,10 +143,9 @@ class Lowering:
         self.bridged: dict[tuple[str, Want, int], str] = {}
         self.reduced: dict[tuple[str, int], str] = {}
         self.fed: dict[str, Feed] = {}
+        self.draws: dict[str, list[list[str]]] = {}
         self.lazy: dict[str, Callable[[], None]] = {}
-        self._enter_of_frame = {
-            op.attrs.get("frame_name", ""): op for op in analysis.order.ops if op.type in ENTERS
-        }
+        self._enter_of_frame = {op.attrs.get("frame_name", ""): op for op in analysis.order.ops if op.type in ENTERS}
 
     @property
     def replicas(self) -> range:
@@ -216,7 +225,7 @@ class Lowering:
             node.input.extend(inputs)
             node.input.extend(f"^{c}" for c in controls)
             node.device = self.mesh.devices[replica]
-            for attribute in ("_class", "_output_shapes", "_whale_scope"):
+            for attribute in _DROPPED:
                 if attribute in node.attr:
                     del node.attr[attribute]
             for attribute, value in edits.items():
@@ -342,6 +351,10 @@ class Lowering:
         if tensor in self.feeds:
             self.fed.setdefault(tensor, Feed(tensor, tensor, "whole"))
             return tensor
+        cut = self.fact(tensor).sharded
+        if cut is not None and self._is_draw(tensor):
+            pieces = [self._draw(tensor, r) for r in self.replicas]
+            return self.builder.concat(self.home, pieces, cut.dim, self.dtype(tensor))
         return self.tensors[tensor, 0]
 
     def _source_piece(self, tensor: str, replica: int) -> str:
@@ -361,10 +374,37 @@ class Lowering:
             node = self.builder.node(place, "Placeholder", [], hint, attrs, key=("piece", tensor, cut.dim, replica))
             self.fed[node] = Feed(node, tensor, "piece", replica, cut.dim)
             self.bridged[key] = node
+        elif self._is_draw(tensor):
+            self.bridged[key] = self._draw(tensor, replica)
         else:
             place = Place(split_tensor(tensor)[0], replica, self.mesh.devices[0])
             self.bridged[key] = self.bridges.piece(place, self._whole_source(tensor), cut, fact.dims, dtype)
         return self.bridged[key]
+
+    def _is_draw(self, tensor: str) -> bool:
+        """Whether every copy draws a source tensor for itself."""
+        return self.mesh.local and tensor in self.sources and tensor not in self.feeds
+
+    def _is_drawn(self, batch: int) -> bool:
+        return self._is_draw(self.analysis.batches[batch].sources[0])
+
+    def _draw(self, tensor: str, replica: int) -> str:
+        name, index = split_tensor(tensor)
+        if name not in self.draws:
+            self.draws[name] = draw(self, self.ops[name])
+        return self.draws[name][replica][index]
+
+    def _rows(self, batch: int, replica: int) -> str:
+        """The int32 number of samples that a copy drew."""
+        leader = self.analysis.batches[batch].sources[0]
+        shape = self.builder.shape(self.home, self._draw(leader, replica), self.dtype(leader))
+        return self.builder.element(self.home, shape, self.sources[leader].dim, "int32")
+
+    def attributes(self, op: Op) -> dict[str, AttrValue]:
+        """The attributes of an op."""
+        node = node_def_pb2.NodeDef()
+        node.ParseFromString(op.node)
+        return {k: v for k, v in node.attr.items() if k not in _DROPPED}
 
     def _count(self, place: Place, batch: int) -> str:
         """The int32 number of samples of a batch whose size is open."""
@@ -431,8 +471,13 @@ class Lowering:
         if replica and home in self.bridged:
             return self.bridged[home]
         values = [self._base(tensor, r) for r in self.replicas]
-        self.bridged[home] = self.builder.add_n(self.place(tensor, 0), values, self.dtype(tensor))
-        return self.bridged[home]
+        place, dtype = self.place(tensor, 0), self.dtype(tensor)
+        total = self.builder.add_n(place, values, dtype)
+        if self.sizes.averages and dtype.startswith("float"):
+            part = self.builder.const(place, 1.0 / len(values), dtype)
+            total = self.builder.binary(place, "Mul", total, part, dtype)
+        self.bridged[home] = total
+        return total
 
     def _localized(self, tensor: str, fact: Fact, want: Local, replica: int) -> str:
         """A copy's own version of a vector of sizes; straight from its piece where the vector is a piece's shape."""
@@ -443,7 +488,11 @@ class Lowering:
             source = self.fact(op.inputs[index])
             cut = source.sharded
             one = cut is not None and want.scaled == (cut.dim,)
-            if one and cut is not None and self.analysis.batches.find(cut.batch) == self.analysis.batches.find(want.batch):
+            if (
+                one
+                and cut is not None
+                and self.analysis.batches.find(cut.batch) == self.analysis.batches.find(want.batch)
+            ):
                 if not self._static_local(want, known):
                     return f"{self.copy(op, replica, [None] * len(op.inputs), '/local')}:{index}"
         length = len(known) if known is not None else fact.dims[0] if fact.dims else None
@@ -471,7 +520,8 @@ class Lowering:
             dims = tuple(d for d in self.fact(tensor).dims or () if isinstance(d, int))
             found.append(Reduced(tensor, dims, self.dtype(tensor)))
         buckets = fuse(found, self.mesh.max_splits)
-        group = Group(self.mesh.devices, self.mesh.hint, self.mesh.communicators, id(self.shadow))
+        final = "Div" if self.sizes.averages else "Id"
+        group = Group(self.mesh.devices, self.mesh.hint, self.mesh.communicators, id(self.shadow), final)
         reducer = AllReduce(self.builder, self.keys, group)
         closure.extend(reducer.emit(buckets, self._base, self.reduced))
         return buckets

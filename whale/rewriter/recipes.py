@@ -33,11 +33,22 @@ def mean(lowering: Lowering, op: Op, decision: Decision) -> None:
         lowering.set_output(op, replica, 0, build.binary(place, "RealDiv", total, count, dtype))
 
 
+def mean_of_integers(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """A mean of integers over the batch, rounded once: the global sum over the global count, at home."""
+    tensor, axes = op.inputs[0], decision.params["axes"]
+    dtype, build = lowering.dtype(tensor), lowering.builder
+    keep = bool(op.attrs.get("keep_dims"))
+    places = [lowering.place(tensor, r) for r in lowering.replicas]
+    sums = [build.reduce(p, "Sum", lowering.get(tensor, None, p.replica), axes, dtype, keep) for p in places]
+    count = build.cast(places[0], global_count(lowering, tensor, 0, axes, "float64"), "float64", dtype)
+    result = build.binary(places[0], "Div", build.add_n(places[0], sums, dtype), count, dtype)
+    for replica in lowering.replicas:
+        lowering.set_output(op, replica, 0, result)
+
+
 def reduce_pieces(lowering: Lowering, op: Op, decision: Decision) -> None:
     """A maximum or the like over the batch: of each piece, then of the pieces' results, at home."""
-    pieces = [
-        f"{lowering.copy(op, replica, [None, REPLICATED], '/piece')}:0" for replica in lowering.replicas
-    ]
+    pieces = [f"{lowering.copy(op, replica, [None, REPLICATED], '/piece')}:0" for replica in lowering.replicas]
     place = lowering.place(op.inputs[0], 0)
     dtype = lowering.dtype(op.output(0))
     stacked = lowering.builder.pack(place, pieces, dtype)
@@ -78,7 +89,10 @@ def _whole_shape(lowering: Lowering, op: Op, tensor: str, out: str) -> str:
         return build.cast(place, build.pack(place, [total], "int32"), "int32", out)
     shape = build.shape(place, lowering.get(tensor, None, 0), dtype)
     sizes = [
-        total if i == cut.dim else build.const(place, d, "int32") if isinstance(d, int)
+        total
+        if i == cut.dim
+        else build.const(place, d, "int32")
+        if isinstance(d, int)
         else build.element(place, shape, i, "int32")
         for i, d in enumerate(dims)
     ]
@@ -124,6 +138,7 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
 
 RECIPES: Mapping[str, Recipe] = {
     "mean": mean,
+    "mean_of_integers": mean_of_integers,
     "reduce_pieces": reduce_pieces,
     "global_shape": global_shape,
     "global_shape_n": global_shape_n,
@@ -131,5 +146,3 @@ RECIPES: Mapping[str, Recipe] = {
     "rebased": rebased,
     **batch_norm.RECIPES,
 }
-
-

@@ -17,6 +17,8 @@ import tensorflow.compat.v1 as tf
 
 from whale import _tf
 from whale.annotations.capture import capture
+from whale.annotations.checks import check_closed, check_nonempty
+from whale.annotations.state import annotations_of
 from whale.ir.program import Program, TensorType
 from whale.rewriter.build import Builder, Place, type_attr
 from whale.rewriter.keys import KeyAllocator
@@ -58,9 +60,7 @@ class Plan:
 class Binding:
     """What a Python session is bound to."""
 
-    def __init__(
-        self, session: Any, options: Options, keys: KeyAllocator, announce: Callable[[Report], None]
-    ) -> None:
+    def __init__(self, session: Any, options: Options, keys: KeyAllocator, announce: Callable[[Report], None]) -> None:
         self.session = session
         self.options = options
         self.announce = announce
@@ -78,6 +78,7 @@ class Binding:
         self._version = -1
         self._plans: dict[Signature, list[Plan]] = {}
         self._prepared = 0
+        self._checked = False
         self._in_step: set[str] = set()
         self._mirror_ops: dict[str, list[str]] = {}
         self._lock = threading.RLock()
@@ -177,6 +178,13 @@ class Binding:
         return found
 
     def _prepare(self, run: Run) -> Plan:
+        said = annotations_of(self.session.graph)
+        if said is not None and not self._checked:
+            check_closed(self.session.graph)
+            check_nonempty(self.session.graph)
+            self._checked = True
+        mode = self.options.batch or self.options.config.batch.mode or ("global" if said is None else "local")
+        self.mesh = dataclasses.replace(self.mesh, local=mode == "local")
         self._prepared += 1
         number = self._prepared
         prepared, report = prepare(self.program, run, self.shadow, self.mesh, self.keys, self.options, number)

@@ -65,8 +65,13 @@ def prepare(
         if small:
             return stay("the batch has fewer samples than there are devices", small=True)
         return stay("nothing is fed or drawn that can be cut")
-    sync = options.config.batch.sync is not False
-    request = Request(ordered, dict(run.feeds), sync=sync)
+    sync, mode = options.config.batch.sync, options.config.random.mode
+    request = Request(
+        ordered,
+        dict(run.feeds),
+        sync=not mesh.local if sync is None else bool(sync),
+        independent=mode == "independent" or (not mode and mesh.local),
+    )
     shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(program, s.tensor) for s in sources}
     choice = choose(program, request, sources, shapes)
     analysed = time.perf_counter()
@@ -168,5 +173,3 @@ def _lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
     if not rough:
         lines.append("exact: equals one device up to rounding")
     return tuple(lines)
-
-

@@ -29,6 +29,8 @@ class Call:
     """The batches of this run and which of them are one."""
     containers: Containers = dataclasses.field(default_factory=Containers)
     """Placement of the elements of TensorArrays, stacks and lists."""
+    independent: bool = False
+    """Whether each copy draws its own random numbers (``random.mode``)."""
     sync: bool = True
     """Whether statistics over the batch are exact (``batch.sync``)."""
 
@@ -125,10 +127,7 @@ class Call:
 
     def settled(self, keep_partial: bool = False) -> list[Want]:
         """Wants that take every input as it is, partial ones summed first unless kept."""
-        return [
-            REPLICATED if isinstance(f.placement, Partial) and not keep_partial else None
-            for f in self.ins
-        ]
+        return [REPLICATED if isinstance(f.placement, Partial) and not keep_partial else None for f in self.ins]
 
 
 def is_partial(fact: Fact) -> bool:

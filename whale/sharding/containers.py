@@ -13,7 +13,6 @@ from whale.ir.placement import PARTIAL, REPLICATED, Placement, Sharded
 from whale.sharding.facts import Dims, Fact, Value
 from whale.sharding.join import join
 
-
 GRADIENT = "/gradient/"
 """Stands in the origin of a gradient's container between the forward container and the gradient's source."""
 

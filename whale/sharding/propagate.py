@@ -77,6 +77,8 @@ class Request:
     """Ops that must run whole, with the reason."""
     sync: bool = True
     """Whether statistics over the batch are exact."""
+    independent: bool = False
+    """Whether each copy draws its own random numbers."""
 
 
 def propagate(request: Request, sources: tuple[Source, ...]) -> Analysis:
@@ -176,7 +178,8 @@ class _Run:
 
     def _decide(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision:
         known = tuple(f if f is not None else Fact() for f in ins)
-        call = Call(op, known, self.batches, self.containers, self.request.sync)
+        request = self.request
+        call = Call(op, known, self.batches, self.containers, request.independent, request.sync)
         cut = any(f.placement != REPLICATED for f in known)
         reason = self.request.whole_ops.get(op.name, "")
         if reason:
@@ -194,7 +197,8 @@ class _Run:
         rule = RULES.get(call.op.type)
         cut = any(f.placement in (PARTIAL, EACH) or f.sharded for f in call.ins)
         if rule is None:
-            expected = not cut or on_variable(call.op.type) or not call.op.outputs or call.op.stateful
+            sharded = any(f.sharded or f.placement == EACH for f in call.ins)
+            expected = not sharded or on_variable(call.op.type) or not call.op.outputs or call.op.stateful
             decision = call.whole("" if expected else f"{call.op.type} has no sharding rule")
         else:
             try:
@@ -214,9 +218,7 @@ class _Run:
         value = values.evaluate(call.op, call.ins)
         if value is None:
             return decision
-        return dataclasses.replace(
-            decision, outputs=(dataclasses.replace(first, value=value), *decision.outputs[1:])
-        )
+        return dataclasses.replace(decision, outputs=(dataclasses.replace(first, value=value), *decision.outputs[1:]))
 
     def _merge(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision:
         """Merge: the join of what is known of its inputs; taken whole when a loop does not settle."""
@@ -243,9 +245,7 @@ class _Run:
         origin = next((f.origin for f in known if f.origin is not None), None)
         out = Fact(placement, dims, zero=zero, origin=origin)
         index = Fact(REPLICATED, ())
-        wants = tuple(
-            None if f is not None and f.placement == placement else placement for f in ins
-        )
+        wants = tuple(None if f is not None and f.placement == placement else placement for f in ins)
         conflict = placement == REPLICATED and any(f.placement != REPLICATED for f in known)
         reason = "its inputs arrive cut in different ways" if conflict else ""
         return Decision(wants, (out, index), declined=reason)

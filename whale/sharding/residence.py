@@ -8,7 +8,7 @@ than sent; what was drawn, fed or gathered at home is sent.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op, Program, split_tensor
@@ -105,7 +105,7 @@ class _Residence:
     def _collective(self, tensor: str) -> bool:
         name, index = split_tensor(tensor)
         op = self.ops.get(name)
-        if op is None or self.analysis.order.frame(name) and op.type not in EXITS:
+        if op is None or (self.analysis.order.frame(name) and op.type not in EXITS):
             return False
         if len(self.analysis.order.frame(name)) > 1 or self.depth[name] > len(self.analysis.order.frame(name)):
             return False
@@ -150,7 +150,7 @@ class _Residence:
     def _home_resident(self, op: Op) -> bool:
         """Whether an op's whole value exists at home and is sent from there."""
         decision = self.analysis.decisions[op.name]
-        if decision.recipe.startswith(("global_", "reduce_pieces")):
+        if decision.recipe.startswith(("global_", "reduce_pieces", "mean_of_integers")):
             return True
         if decision.distributed or on_variable(op.type) or op.type == "Const":
             return False

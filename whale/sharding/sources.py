@@ -9,9 +9,26 @@ from whale.sharding.order import Order
 from whale.sharding.propagate import Source
 
 DRAWS = frozenset(
-    "IteratorGetNext IteratorGetNextSync QueueDequeueV2 QueueDequeueManyV2 QueueDequeueUpToV2 QueueDequeue "
-    "QueueDequeueMany QueueDequeueUpTo ReaderReadUpToV2 Unstage PyFunc EagerPyFunc PyFuncStateless ParseExample "
-    "ParseExampleV2 OptionalGetValue InfeedDequeue InfeedDequeueTuple".split()
+    [
+        "IteratorGetNext",
+        "IteratorGetNextSync",
+        "QueueDequeueV2",
+        "QueueDequeueManyV2",
+        "QueueDequeueUpToV2",
+        "QueueDequeue",
+        "QueueDequeueMany",
+        "QueueDequeueUpTo",
+        "ReaderReadUpToV2",
+        "Unstage",
+        "PyFunc",
+        "EagerPyFunc",
+        "PyFuncStateless",
+        "ParseExample",
+        "ParseExampleV2",
+        "OptionalGetValue",
+        "InfeedDequeue",
+        "InfeedDequeueTuple",
+    ]
 )
 """Ops whose outputs are drawn from outside of the graph and may be batches."""
 

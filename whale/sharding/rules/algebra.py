@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whale.ir.dims import Dim
-from whale.ir.placement import PARTIAL, REPLICATED, Sharded
+from whale.ir.placement import PARTIAL, REPLICATED
 from whale.sharding.call import Call, is_partial
 from whale.sharding.facts import Decision, Decline, Want
 
@@ -29,7 +29,9 @@ def contract(call: Call, labels: tuple[str, ...], out: str) -> Decision:
     if partial:
         others = [f for i, f in enumerate(facts) if i != partial[0]]
         if len(partial) == 1 and not any(f.sharded for f in others):
-            return call.decide([None if i in partial else REPLICATED for i in range(len(facts))], call.fact(PARTIAL, dims))
+            return call.decide(
+                [None if i in partial else REPLICATED for i in range(len(facts))], call.fact(PARTIAL, dims)
+            )
     cuts = [(i, labels[i][f.sharded.dim], f.sharded) for i, f in enumerate(facts) if f.sharded]
     if not cuts:
         return call.decide(call.settled(), call.fact(REPLICATED, dims))
@@ -74,7 +76,9 @@ def einsum(call: Call) -> Decision:
         ranks = [call.rank(i) - len(names.replace("...", "")) for i, names in enumerate(labels) if "..." in names]
         dots = "ABCDEFGH"[: max(ranks)]
         rank_of = iter(ranks)
-        labels = [names.replace("...", dots[len(dots) - next(rank_of) :]) if "..." in names else names for names in labels]
+        labels = [
+            names.replace("...", dots[len(dots) - next(rank_of) :]) if "..." in names else names for names in labels
+        ]
         out = out.replace("...", dots)
     if any(len(set(names)) != len(names) for names in (*labels, out)) or len(labels) > 2:
         raise Decline("the equation repeats a label")

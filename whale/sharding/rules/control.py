@@ -112,7 +112,9 @@ def push(call: Call) -> Decision:
     """StackPush: writes an element and passes it on."""
     origin, fact = _origin(call, 0), call.ins[1]
     stored = call.containers.write(origin, fact, fact.placement, fact.dims)
-    return call.decide([None, None if fact.placement == stored else stored], call.fact(stored, fact.dims, zero=fact.zero))
+    return call.decide(
+        [None, None if fact.placement == stored else stored], call.fact(stored, fact.dims, zero=fact.zero)
+    )
 
 
 def read(add: int, value_out: int = 0) -> Rule:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from whale.ir.dims import Dim
 from whale.ir.placement import PARTIAL, REPLICATED, Placement, Sharded
 from whale.sharding.call import Call, is_partial, partial_or_zero
-from whale.sharding.facts import Decision, Fact, Want
+from whale.sharding.facts import Decision, Decline, Fact, Want
 from whale.sharding.values import broadcast
 
 Rule = Callable[[Call], Decision]
@@ -115,6 +115,13 @@ def linear(call: Call) -> Decision:
     return call.decide([None], out)
 
 
+def partial_linear(call: Call) -> Decision:
+    """Linear in a whole or partial operand; has no rule for pieces."""
+    if call.ins[0].sharded:
+        raise Decline("mixes samples")
+    return call.decide([None], call.fact(call.ins[0].placement, None))
+
+
 def cast(call: Call) -> Decision:
     """Between floating types a cast is linear up to rounding; to and from integers it is not."""
     source, target = call.ins[0], call.op.outputs[0].dtype
@@ -169,6 +176,7 @@ RULES: dict[str, Rule] = {
         "Identity StopGradient PreventGradient CheckNumerics Snapshot Neg Conj Real Imag RefIdentity "
         "DeepCopy MirrorIdentity",
     ),
+    **_table(partial_linear, "Diag DiagPart"),
     **_table(additive, "Add AddV2 Sub AddN AccumulateNV2"),
     **_table(multiplicative, "Mul"),
     **_table(divisive, "RealDiv Div DivNoNan"),
@@ -179,7 +187,7 @@ RULES: dict[str, Rule] = {
         nonlinear,
         "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Bitcast BitwiseAnd BitwiseOr BitwiseXor Ceil ClipByValue Complex "
         "ComplexAbs Angle Cos Cosh Digamma Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 Floor FloorDiv FloorMod "
-        "Greater GreaterEqual Igamma Igammac Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu LeakyReluGrad "
+        "Greater GreaterEqual Igamma IgammaGradA Igammac Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu LeakyReluGrad "
         "Less LessEqual Lgamma Log Log1p LogicalAnd LogicalNot LogicalOr Maximum Minimum Mod MulNoNan Ndtri NextAfter "
         "NotEqual Polygamma Pow Reciprocal ReciprocalGrad Relu ReluGrad Relu6 Relu6Grad Rint Round Rsqrt RsqrtGrad "
         "Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad Sqrt SqrtGrad "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whale.ir.dims import Dim
-from whale.ir.placement import PARTIAL, REPLICATED, Sharded
+from whale.ir.placement import PARTIAL, REPLICATED
 from whale.sharding.call import Call, is_partial
 from whale.sharding.facts import Decision, Decline, Fact, Local, Want
 

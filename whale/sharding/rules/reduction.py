@@ -34,11 +34,9 @@ def reduce(call: Call) -> Decision:
     fact = call.ins[0]
     keep = bool(call.attr("keep_dims"))
     own = call.ins[1].placement == EACH
-    axes_want: Want = None if own else REPLICATED
     linear = call.op.type in ("Sum", "Mean")
+    axes_want: Want = None if own and fact.sharded else REPLICATED
     if fact.sharded is None:
-        if own:
-            raise Decline("reduces a whole tensor over axes that differ by copy")
         dims = None
         if fact.dims is not None and call.ins[1].value is not None:
             try:
@@ -61,9 +59,15 @@ def reduce(call: Call) -> Decision:
         return call.decide([None, axes_want], call.fact(PARTIAL, out_dims))
     if own:
         raise Decline("takes a mean or a maximum over axes that differ by copy")
+    if call.op.type == "Mean" and call.op.outputs[0].dtype.startswith(("int", "uint")):
+        return call.decide(
+            [None, REPLICATED], call.fact(REPLICATED, out_dims), recipe="mean_of_integers", axes=tuple(axes)
+        )
     if call.op.type == "Mean":
         count = D.product(dims[a] for a in axes)
-        return call.decide([None, REPLICATED], call.fact(PARTIAL, out_dims), recipe="mean", count=count, axes=tuple(axes))
+        return call.decide(
+            [None, REPLICATED], call.fact(PARTIAL, out_dims), recipe="mean", count=count, axes=tuple(axes)
+        )
     return call.decide([None, REPLICATED], call.fact(REPLICATED, out_dims), recipe="reduce_pieces")
 
 

@@ -330,8 +330,8 @@ def slice_(call: Call) -> Decision:
         raise Decline("takes part of the batch")
     out = Sharded(cut.dim, cut.batch, count, cut.inner)
     begin_want: Want = REPLICATED if start == 0 else Local(cut.batch, (cut.dim,))
-    size_want: Want = REPLICATED if call.ins[2].value is not None and call.value(2)[cut.dim] == -1 else Local(
-        cut.batch, (cut.dim,)
+    size_want: Want = (
+        REPLICATED if call.ins[2].value is not None and call.value(2)[cut.dim] == -1 else Local(cut.batch, (cut.dim,))
     )
     return call.decide([None, begin_want, size_want], call.fact(out, dims, zero=fact.zero))
 
@@ -491,9 +491,7 @@ def tile(call: Call) -> Decision:
     if fact.sharded is None:
         return call.decide([None, REPLICATED], call.fact(fact.placement, dims, zero=fact.zero))
     times = call.value(1)[fact.sharded.dim]
-    cut = Sharded(
-        fact.sharded.dim, fact.sharded.batch, D.multiply(fact.sharded.outer, times), fact.sharded.inner
-    )
+    cut = Sharded(fact.sharded.dim, fact.sharded.batch, D.multiply(fact.sharded.outer, times), fact.sharded.inner)
     if any(D.symbols_of(m) & D.symbols_of(call.batches.size(cut.batch)) for m in call.value(1)):
         raise Decline("repeats a tensor as often as there are samples")
     return call.decide([None, REPLICATED], call.fact(cut, dims, zero=fact.zero))
@@ -575,7 +573,7 @@ def broadcast_gradient_args(call: Call) -> Decision:
     rank = max(len(left), len(right))
     merged = broadcast(tuple(left), tuple(right))
     outputs = []
-    for index, own in enumerate((left, right)):
+    for own in (left, right):
         axes: list[int] = []
         for i in range(rank):
             at = i - (rank - len(own))

@@ -12,8 +12,16 @@ from whale.ir.program import Op, split_tensor
 HOLDERS = frozenset({"VariableV2", "Variable", "VarHandleOp"})
 """Ops that hold a variable; one per device."""
 
-READERS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp",
-                     "IsVariableInitialized"})
+READERS = frozenset(
+    {
+        "ReadVariableOp",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "VariableShape",
+        "VarIsInitializedOp",
+        "IsVariableInitialized",
+    }
+)
 """Ops that read a variable through its handle or reference and write nothing."""
 
 _WRITE_PREFIXES = (
