@@ -16,7 +16,7 @@ from tensorflow.python.framework import function
 from tests.annotations.graphs import new_graph
 from whale.annotations.capture import capture
 from whale.annotations.inline import Inlined, function_ops, inline
-from whale.ir.program import Op, Program, split_tensor
+from whale.ir.program import Op, Program, Variable, split_tensor
 from whale.ir.verify import verify
 from whale.sharding.order import ENTERS, EXITS, order
 
@@ -508,6 +508,22 @@ def test_only_the_ops_named_are_inlined() -> None:
     both = inline(program, names)
     assert set(both.tensors) == {"a:0", "b:0"}
     assert both.tensors["a:0"] in both.program.ops["a/Identity"].inputs
+
+
+def test_what_names_a_replaced_op_names_what_stands_for_it() -> None:
+    with new_graph(control_flow_v2=True, resource=True) as graph:
+        x, w = features(), weight()
+        y = tf.cond(x[0, 0] > 0.0, lambda: x @ w, lambda: x, name="cond")
+        with tf.control_dependencies([y.op.inputs[0].op]):
+            tf.no_op("after")
+    program = capture(graph)
+    variable = Variable("w", "float32", (3, 3), True, None, updates=("cond", "after"), gradients=("cond:0",))
+    ops = {**program.ops, "after": dataclasses.replace(program.ops["after"], forward="cond")}
+    inlined = inline(dataclasses.replace(program, ops=ops, variables={"w": variable}), ["cond"])
+    assert inlined.program.ops["after"].controls == ("cond/done",)
+    assert inlined.program.ops["after"].forward is None
+    assert inlined.program.variables["w"].updates == ("cond/done", "after")
+    assert inlined.program.variables["w"].gradients == ("cond/Merge_0:0",)
 
 
 def test_nothing_to_inline() -> None:

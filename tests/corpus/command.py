@@ -19,6 +19,14 @@ RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "compatibility.md"
 UNREPEATABLE_RUNS = 3
 """Plain runs of a script that does not repeat."""
+ONEDNN = ("TF_ENABLE_ONEDNN_OPTS", "1")
+OTHER_ROUNDING = {
+    "onednn": (ONEDNN,),
+    "onednn_avx2": (ONEDNN, ("ONEDNN_MAX_CPU_ISA", "AVX2")),
+    "onednn_sse": (ONEDNN, ("ONEDNN_MAX_CPU_ISA", "SSE41")),
+}
+"""Environment variables by name of the mode: TensorFlow's default kernels, which `STILL` switches off, for several
+instruction sets."""
 
 
 def whale_command() -> tuple[str, ...]:
@@ -36,6 +44,25 @@ def plain_launchers(places: Places, script: Script) -> list[Launcher]:
     return [Launcher(f"plain{time or ''}", command, whale=False, own_tracer=False) for time in range(times)]
 
 
+def rounding_launchers(places: Places) -> list[Launcher]:
+    """Plain TensorFlow rounding in another way: the yardstick of scripts that amplify rounding."""
+    command = (places.python, str(places.kit / "run_tf1.py"))
+    return [
+        Launcher(f"rounding_{mode}", command, whale=False, own_tracer=False, variables=variables)
+        for mode, variables in OTHER_ROUNDING.items()
+    ]
+
+
+def rounded_traces(places: Places, script: Script, timeout: float) -> list[compare.Trace]:
+    """What the runs of `rounding_launchers` gave, of those that ran."""
+    traces = []
+    for launcher in rounding_launchers(places):
+        outcome = launcher.finished(places, script) or launcher.run(places, script, timeout)
+        if not outcome.code:
+            traces.append(compare.read_trace(launcher.file(places, script, "trace.json")))
+    return traces
+
+
 def whale_launcher(places: Places, whale: Sequence[str], devices: int, own_shims: bool) -> Launcher:
     """``whale run`` of the kit's tracing launcher, or of ours; ``whale`` is how the product's command is started."""
     tracer = TRACER if own_shims else places.kit / "run_tf1.py"
@@ -51,9 +78,10 @@ def judge(
     launcher: Launcher,
     outcome: Outcome,
     plain_seconds: float,
-    devices: int,
+    options: argparse.Namespace,
 ) -> report.Row:
-    """Compare what ``launcher``'s run gave with what the plain runs gave."""
+    """Compare what ``launcher``'s run gave with what the plain runs gave; where numbers differ, with `OTHER_ROUNDING`
+    too."""
     plan = parse_plan(places.hide(line) for line in launcher.errors(places, script).splitlines())
     trace = launcher.file(places, script, "trace.json")
     comparison = compare.Comparison(0, float("nan"), (places.hide(outcome.error) or "no trace",))
@@ -65,13 +93,16 @@ def judge(
             comparison, agreed = compare.compare_trend(expected, actual), report.TREND
         else:
             comparison, agreed = compare.compare_values(expected[0], actual), report.EQUAL
+            if not comparison.agrees and not list(compare.layout_differences(expected[0], actual)):
+                rounded = rounded_traces(places, script, options.timeout)
+                comparison, agreed = compare.compare_rounding(expected[0], actual, rounded), report.ROUNDING
         result = agreed if comparison.agrees else report.DIFFERS
     return report.Row(
         id=script.id,
         repository=script.repository,
         exercises=script.exercises,
         environment="whale" if launcher.own_tracer else "kit",
-        devices=devices,
+        devices=options.devices,
         plan=plan.verdict,
         cut=plan.cut,
         reasons=plan.kept,
@@ -79,6 +110,7 @@ def judge(
         findings=comparison.findings,
         values=comparison.compared,
         largest=report.finite(comparison.largest),
+        drift=report.finite(comparison.drift),
         plain_seconds=plain_seconds,
         whale_seconds=outcome.seconds,
     )
@@ -126,12 +158,12 @@ def main(description: str) -> int:
             print(f"{script.id}: {seconds} s plain", flush=True)
             continue
         outcome = product.run(places, script, options.timeout)
-        row = judge(places, script, plain, product, outcome, seconds, options.devices)
+        row = judge(places, script, plain, product, outcome, seconds, options)
         good &= row.good
         rows = report.read_rows(RESULTS)
         rows[row.id, row.environment] = row
         ordered = report.in_order(rows, [known.id for known in scripts])
         report.write_rows(RESULTS, ordered)
-        PAGE.write_text(report.markdown(ordered, compare.TOLERANCE), encoding="utf-8")
-        print(f"{row.id}: {'; '.join((row.plan, row.result, *row.findings))}", flush=True)
+        PAGE.write_text(report.markdown(ordered, compare.TOLERANCE, compare.ROUNDING_FACTOR), encoding="utf-8")
+        print(report.line(row), flush=True)
     return 0 if good else 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +20,9 @@ FLAT = 0.05
 """A loss that moves by less than this share of its size has no direction."""
 TREND_BAND = 0.25
 """Where one of two losses has no direction, their late values may differ by this share."""
+ROUNDING_FACTOR = 3.0
+"""Where rounding grows, a difference may be this many times the largest that plain TensorFlow, rounding in another
+way, has shown up to that call."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Comparison:
     """Largest relative difference among them; NaN when none were compared."""
     findings: tuple[str, ...]
     """Sentences, one for each way in which the traces differ; empty when they agree."""
+    drift: float = math.nan
+    """Largest relative difference between plain runs that round in different ways; NaN when that was not asked."""
 
     @property
     def agrees(self) -> bool:
@@ -76,14 +83,8 @@ def relative_difference(expected: float, actual: float) -> float:
 
 def compare_values(expected: Trace, actual: Trace, tolerance: float = TOLERANCE) -> Comparison:
     """Compare every number: for scripts of which two plain runs agree."""
-    findings = list(_structure(expected, actual))
-    if (expected.runs, expected.ending.split()[:1]) != (actual.runs, actual.ending.split()[:1]):
-        findings.append(
-            f"{actual.runs} runs, then {actual.ending!r}; expected {expected.runs}, then {expected.ending!r}"
-        )
-    if _layout(expected) != _layout(actual):
-        findings.append(f"fetched floats: {_first_unequal(_layout(expected), _layout(actual))}")
-    fetched = list(_fetched_pairs(expected, actual))
+    findings = list(layout_differences(expected, actual))
+    fetched = [pair for _, *pair in _fetched_pairs(expected, actual)]
     norms = list(_norm_pairs(expected, actual))
     for kind, pairs in (("fetched floats", fetched), ("norms of variables", norms)):
         outside = [pair for pair in pairs if relative_difference(pair[1], pair[2]) > tolerance]
@@ -92,8 +93,63 @@ def compare_values(expected: Trace, actual: Trace, tolerance: float = TOLERANCE)
             findings.append(
                 f"{len(outside)} of {len(pairs)} {kind} differ, first {where}: {right:.7g}, expected {left:.7g}"
             )
-    differences = [relative_difference(left, right) for _, left, right in fetched + norms]
+    differences = [relative_difference(left, right) for _, left, right in (*fetched, *norms)]
     return Comparison(len(differences), max(differences, default=math.nan), tuple(findings))
+
+
+def compare_rounding(
+    expected: Trace, actual: Trace, rounded: Sequence[Trace], tolerance: float = TOLERANCE
+) -> Comparison:
+    """Compare every number, allowing what plain TensorFlow differs by when it rounds in another way.
+
+    For scripts whose training amplifies rounding. ``rounded`` holds plain runs of the same script with other kernels.
+    What a number may differ by is `ROUNDING_FACTOR` times the largest difference that one of them has shown up to that
+    call (or, for variables, among all norms), and ``tolerance`` at least: so calls before the first divergence of
+    plain TensorFlow itself are held to ``tolerance``, and no later one may diverge faster.
+    """
+    findings = list(layout_differences(expected, actual))
+    grown = Envelope.of(expected, rounded)
+    pairs = [(grown.at(number), where, left, right) for number, where, left, right in _fetched_pairs(expected, actual)]
+    pairs += [(grown.norms, *pair) for pair in _norm_pairs(expected, actual)]
+    differences = [(relative_difference(left, right), grown, where) for grown, where, left, right in pairs]
+    for found, allowed, where in differences:
+        if found > max(tolerance, ROUNDING_FACTOR * allowed):
+            findings.append(f"{where} differs by {found:.1e}, plain TensorFlow that rounds otherwise by {allowed:.1e}")
+            break
+    largest = max((found for found, _, _ in differences), default=math.nan)
+    return Comparison(len(differences), largest, tuple(findings), grown.end)
+
+
+@dataclasses.dataclass(frozen=True)
+class Envelope:
+    """How far plain runs of one script that round in different ways drift apart."""
+
+    calls: tuple[tuple[int, float], ...]
+    """Number of a call and the largest relative difference up to it, for calls that fetch floats."""
+    norms: float
+    """Largest relative difference among the norms of variables in the end."""
+
+    @staticmethod
+    def of(expected: Trace, rounded: Sequence[Trace]) -> Envelope:
+        """The envelope of ``rounded`` runs around the ``expected`` one; runs of another layout add nothing."""
+        alike = [trace for trace in rounded if not list(layout_differences(expected, trace))]
+        largest: dict[int, float] = {}
+        for trace in alike:
+            for number, _, left, right in _fetched_pairs(expected, trace):
+                largest[number] = max(largest.get(number, 0.0), relative_difference(left, right))
+        highest = itertools.accumulate(largest.values(), max)
+        norms = [relative_difference(left, right) for trace in alike for _, left, right in _norm_pairs(expected, trace)]
+        return Envelope(tuple(zip(largest, highest)), max(norms, default=0.0))
+
+    def at(self, call: int) -> float:
+        """The largest difference up to a call."""
+        place = bisect.bisect_right(self.calls, (call, math.inf))
+        return self.calls[place - 1][1] if place else 0.0
+
+    @property
+    def end(self) -> float:
+        """The largest difference of all."""
+        return max(self.norms, self.calls[-1][1] if self.calls else 0.0)
 
 
 def compare_trend(expected: Sequence[Trace], actual: Trace) -> Comparison:
@@ -146,6 +202,15 @@ def _alike(left: Trend, right: Trend) -> bool:
     return "flat" in (left.direction, right.direction) and relative_difference(left.late, right.late) <= TREND_BAND
 
 
+def layout_differences(expected: Trace, actual: Trace) -> Iterator[str]:
+    """How two traces differ in anything but numbers."""
+    yield from _structure(expected, actual)
+    if (expected.runs, expected.ending.split()[:1]) != (actual.runs, actual.ending.split()[:1]):
+        yield f"{actual.runs} runs, then {actual.ending!r}; expected {expected.runs}, then {expected.ending!r}"
+    if _layout(expected) != _layout(actual):
+        yield f"fetched floats: {_first_unequal(_layout(expected), _layout(actual))}"
+
+
 def _structure(expected: Trace, actual: Trace) -> Iterator[str]:
     """How the sets of variables and their shapes differ."""
     missing = sorted(set(expected.variables) - set(actual.variables))
@@ -172,12 +237,12 @@ def _first_unequal(expected: Sequence[tuple[int, int]], actual: Sequence[tuple[i
     return f"{len(actual)} runs have some, expected {len(expected)}"
 
 
-def _fetched_pairs(expected: Trace, actual: Trace) -> Iterator[tuple[str, float, float]]:
-    """Place, expected and actual value of the floats that both traces fetched in the same call."""
+def _fetched_pairs(expected: Trace, actual: Trace) -> Iterator[tuple[int, str, float, float]]:
+    """Call, place, expected and actual value of the floats that both traces fetched in the same call."""
     found = dict(actual.rows)
     for number, values in expected.rows:
         for position, (left, right) in enumerate(zip(values, found.get(number, ()))):
-            yield f"run {number} value {position}", left, right
+            yield number, f"run {number} value {position}", left, right
 
 
 def _norm_pairs(expected: Trace, actual: Trace) -> Iterator[tuple[str, float, float]]:

@@ -78,6 +78,8 @@ class Launcher:
     """Whether the product runs it: then the kit's stand-in for it is left off PYTHONPATH."""
     own_tracer: bool
     """Whether `TRACER` traces it instead of the kit's launcher."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Environment variables of the mode; they win over `STILL`."""
 
     def file(self, places: Places, script: Script, ending: str) -> Path:
         """A file this mode writes for a script."""
@@ -170,7 +172,7 @@ class Launcher:
             "TF115_CONTRIB": os.environ.get("TF115_CONTRIB", str(places.home / "contrib/tensorflow_core/contrib")),
             "PYTHONPATH": os.pathsep.join(path),
         }
-        return {**os.environ, **STILL, **marks}
+        return {**os.environ, **STILL, **marks, **dict(self.variables)}
 
 
 def last_error(text: str) -> str:

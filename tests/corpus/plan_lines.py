@@ -31,11 +31,15 @@ class PlanLines:
 
 
 def parse_plan(lines: Iterable[str]) -> PlanLines:
-    """Pick the plan's lines out of a process's standard error."""
+    """Pick the plan's lines out of a process's standard error.
+
+    The first line of a report may follow a progress bar that the script left without a line end.
+    """
     cut: list[str] = []
     kept: list[str] = []
     last: list[str] | None = None
-    for line in lines:
+    for printed in lines:
+        line = printed[max(printed.find(CUT), printed.find(KEPT), 0) :]
         if line.startswith(CUT):
             last = cut
             cut.append(line[len(CUT) :].strip())

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus.compare import Trace, compare_trend, compare_values, loss_trend, read_trace, relative_difference
+from tests.corpus.compare import (
+    ROUNDING_FACTOR,
+    Trace,
+    compare_rounding,
+    compare_trend,
+    compare_values,
+    loss_trend,
+    read_trace,
+    relative_difference,
+)
 from tests.corpus.kit import Repeats, repeats, table_rows
 from tests.corpus.plan_lines import parse_plan
 
@@ -94,6 +103,43 @@ def test_variables_are_compared_in_both_ways(
     assert finding in compare_trend([trace(1.0)], changed).findings
 
 
+def test_a_drift_like_that_of_plain_tensorflow_agrees() -> None:
+    plain, rounded = trace(1.0, 1.0, 1.0), trace(1.0, 1.001, 1.0)
+    result = compare_rounding(plain, trace(1.0, 1.0, 1.0 + 0.001 * 0.9 * ROUNDING_FACTOR), [rounded])
+    assert result.agrees
+    assert result.drift == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_a_drift_before_plain_tensorflow_drifts_does_not_agree() -> None:
+    plain, rounded = trace(1.0, 1.0, 1.0), trace(1.0, 1.001, 1.0)
+    result = compare_rounding(plain, trace(1.0005, 1.0, 1.0), [rounded])
+    assert result.findings == ("run 1 value 0 differs by 5.0e-04, plain TensorFlow that rounds otherwise by 0.0e+00",)
+
+
+def test_a_larger_drift_than_that_of_plain_tensorflow_does_not_agree() -> None:
+    plain, rounded = trace(1.0, 1.0), trace(1.0, 1.001)
+    assert not compare_rounding(plain, trace(1.0, 1.0 + 0.0011 * ROUNDING_FACTOR), [rounded]).agrees
+    assert not compare_rounding(plain, trace(1.0, 1.001), []).agrees
+
+
+def test_norms_may_drift_as_far_as_the_norm_that_drifts_most() -> None:
+    def weights(first: float, second: float) -> Trace:
+        return trace(1.0, variables={"v": ((2,), first), "w": ((2,), second)})
+
+    plain, rounded = weights(1.0, 1.0), weights(1.001, 1.0)
+    assert compare_rounding(plain, weights(1.0, 1.002), [rounded]).agrees
+    assert not compare_rounding(plain, weights(1.0, 1.004), [rounded]).agrees
+
+
+def test_a_rounded_run_of_another_layout_excuses_nothing() -> None:
+    plain = trace(1.0, 1.0)
+    assert not compare_rounding(plain, trace(1.0, 1.01), [trace(1.0, 1.01, 1.0)]).agrees
+
+
+def test_rounding_does_not_excuse_a_missing_run() -> None:
+    assert not compare_rounding(trace(1.0, 1.0), trace(1.0), [trace(1.0, 2.0)]).agrees
+
+
 def test_trend_ignores_the_numbers() -> None:
     result = compare_trend([trace(3.0, 2.5, 2.0)], trace(3.3, 2.0, 1.5, 1.0))
     assert result.agrees
@@ -141,7 +187,7 @@ def test_parse_plan() -> None:
         "whale:   2 replicas",
         "whale:   exact",
         "whale: cut signature 1: in one line",
-        "whale: one replica: batch of one",
+        "  0%|          | 0/6 [00:00<?, ?it/s]whale: one replica: batch of one",
         "whale: one replica: batch of one",
     ]
     plan = parse_plan(lines)

@@ -13,10 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.numerics.process import start_tensorflow
+from whale.annotations.capture import capture
 from whale.cluster import Cluster
+from whale.ir.program import TensorType
+from whale.rewriter.keys import KeyAllocator
+from whale.rewriter.lower import Mesh
+from whale.rewriter.shadow import Shadow
 from whale.runtime.activation import activate
 from whale.runtime.options import Options
+from whale.runtime.preparation import prepare
+from whale.runtime.signature import Run, Signature
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -28,11 +34,9 @@ SIZES = (8, 16, 4)
 
 BATCH = 7
 
-
-@pytest.fixture(scope="module")
-def tf() -> Any:
-    """TensorFlow 1 behaviour."""
-    return start_tensorflow()
+SENDS = ("_Send", "_HostSend")
+RECEIVES = ("_Recv", "_HostRecv")
+"""Halves of a tensor's way from device to device; in host memory where it is read there."""
 
 
 def build(tf: Any) -> tuple[Any, Any, Any, Any]:
@@ -86,18 +90,13 @@ class Partitions:
         return [node for node in self.graphs[device] if node.op in types]
 
     def crossing(self) -> dict[tuple[str, str], set[str]]:
-        """Names of the tensors sent, by (device they leave, device they reach); control edges are left out."""
+        """Names of the tensors sent, by (device they leave, device they reach)."""
         found: dict[tuple[str, str], set[str]] = {}
-        for nodes in self.graphs.values():
-            for node in nodes:
-                if (
-                    node.op == "_Send"
-                    and not node.attr["tensor_name"].s.startswith(b"edge_")
-                    or (node.op == "_Send" and not node.input[0].startswith("^"))
-                ):
-                    source, target = node.attr["send_device"].s.decode(), node.attr["recv_device"].s.decode()
-                    if source != target:
-                        found.setdefault((source, target), set()).add(node.input[0])
+        for device in self.graphs:
+            for node in self.nodes(device, *SENDS):
+                source, target = node.attr["send_device"].s.decode(), node.attr["recv_device"].s.decode()
+                if source != target:
+                    found.setdefault((source, target), set()).add(node.input[0])
         return found
 
 
@@ -112,10 +111,8 @@ def devices(partitions: Partitions) -> list[str]:
     return sorted(partitions.graphs)
 
 
-def constants(partitions: Partitions, device: str) -> dict[str, Any]:
+def constants(tf: Any, partitions: Partitions, device: str) -> dict[str, Any]:
     """Values of the constants of a device, by node."""
-    import tensorflow.compat.v1 as tf
-
     return {n.name: tf.make_ndarray(n.attr["value"].tensor) for n in partitions.nodes(device, "Const")}
 
 
@@ -123,15 +120,15 @@ def test_every_device_has_its_part(partitions: Partitions) -> None:
     assert partitions.report.cut
     assert all(re.search(rf"/device:CPU:{i}$", device) for i, device in enumerate(devices(partitions)))
     for device in devices(partitions):
-        assert len(partitions.nodes(device, "MatMul")) == 5, "2 forward, 2 for kernels, 1 for the layer below"
+        assert len(partitions.nodes(device, "MatMul")) == 6, "2 forward, 2 a layer backward"
         assert len(partitions.nodes(device, "VariableV2", "VarHandleOp")) == 4
         assert len(partitions.nodes(device, "ApplyGradientDescent", "ResourceApplyGradientDescent")) == 4
 
 
-def test_gradients_are_all_reduced_in_equal_buckets(partitions: Partitions) -> None:
+def test_gradients_are_all_reduced_in_equal_buckets(partitions: Partitions, tf: Any) -> None:
     keys = []
     for device in devices(partitions):
-        known = constants(partitions, device)
+        known = constants(tf, partitions, device)
         collectives = partitions.nodes(device, "CollectiveReduceV2")
         assert collectives
         rows = []
@@ -155,9 +152,11 @@ def test_sends_and_receives_match(partitions: Partitions) -> None:
     sent, received = [], []
     for nodes in partitions.graphs.values():
         for node in nodes:
-            if node.op in ("_Send", "_Recv"):
-                ends = (node.attr["send_device"].s, node.attr["recv_device"].s, node.attr["tensor_name"].s)
-                (sent if node.op == "_Send" else received).append(ends)
+            ends = (node.attr["send_device"].s, node.attr["recv_device"].s, node.attr["tensor_name"].s)
+            if node.op in SENDS:
+                sent.append(ends)
+            if node.op in RECEIVES:
+                received.append(ends)
     assert sorted(sent) == sorted(received)
 
 
@@ -170,12 +169,16 @@ def test_only_pieces_of_the_batch_sizes_and_the_loss_cross_devices(partitions: P
             assert not re.search(r"kernel|bias|MatMul|Relu", name), f"{source} sends {name} to {target}"
 
 
-def test_what_home_sends_are_sizes(partitions: Partitions) -> None:
-    """Fed pieces arrive at their devices on their own: home sends only numbers of samples."""
+def test_what_home_sends_are_pieces_and_sizes(partitions: Partitions) -> None:
+    """What is fed arrives at home; each piece goes to its device alone."""
     home = devices(partitions)[0]
-    for (source, _), names in partitions.crossing().items():
+    for (source, target), names in partitions.crossing().items():
         if source == home:
-            assert all(re.search(r"whale/|feed/batch", name) for name in names), names
+            replica = devices(partitions).index(target)
+            pieces = {name for name in names if re.search(r"/feed/[xy]_0", name)}
+            assert len(pieces) == 2
+            assert all(f"/replica_{replica}/" in name for name in pieces), pieces
+            assert all(re.search(r"/feed/batch|/whale/", name) for name in names - pieces), names
 
 
 def test_what_others_send_home_is_the_loss(partitions: Partitions) -> None:
@@ -192,14 +195,6 @@ class Recorded:
     """The nodes that lowering a training step for a mesh of devices emits; nothing is run."""
 
     def __init__(self, tf: Any, cluster: Cluster) -> None:
-        from whale.annotations.capture import capture
-        from whale.ir.program import TensorType
-        from whale.rewriter.keys import KeyAllocator
-        from whale.rewriter.lower import Mesh
-        from whale.rewriter.shadow import Shadow
-        from whale.runtime.preparation import prepare
-        from whale.runtime.signature import Run, Signature
-
         with tf.Graph().as_default() as graph:
             x, y, loss, train = build(tf)
         program = capture(graph)
@@ -240,7 +235,7 @@ def test_gpu_nodes_name_their_devices(gpus: Recorded) -> None:
     assert {n.device for n in gpus.nodes} == set(gpus.devices)
     for replica, device in enumerate(gpus.devices):
         copies = [n for n in gpus.nodes if n.name.startswith(f"replica_{replica}/") and n.op == "MatMul"]
-        assert len(copies) == 5
+        assert len(copies) == 6
         assert {n.device for n in copies} == {device}
 
 

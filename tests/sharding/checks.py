@@ -48,7 +48,8 @@ def _problems(tf: Any, built: Built) -> list[str]:
 
 def _session(tf: Any, built: Built) -> Any:
     # Without grappler: what is compared is what the graphs say, and hundreds of first runs are cheaper.
-    config = tf.ConfigProto()
+    # A run that waits for ever, on a piece that is never sent, is stopped.
+    config = tf.ConfigProto(operation_timeout_in_ms=15_000)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return tf.Session(graph=built.graph, config=config)
 

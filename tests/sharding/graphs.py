@@ -93,7 +93,9 @@ def _build_row(tf: Any, row: Row, mode: str, batch: dict[str, Any]) -> Mapping[s
     with tf.variable_scope(scope_of(row)):
         start = np.linspace(0.6, 1.4, row.sample[-1]).astype(np.float32)
         w = tf.get_variable("w", initializer=start, use_resource=mode != "static")
-        inputs = Inputs(batch["x"] * w, batch["y"], batch["ids"], batch["mask"], w)
+        x = batch["x"] * w
+        size = x.shape.as_list()[0]
+        inputs = Inputs(tf.shape(x)[0] if size is None else size, x, batch["y"], batch["ids"], batch["mask"], w)
         made = row.build(tf, inputs)
         outputs = list(made) if isinstance(made, (list, tuple)) else [made]
         fetches = {f"output {i}": t for i, t in enumerate(outputs)}

@@ -131,7 +131,7 @@ def _fused(tf: Any, i: Inputs, version: str, training: bool, layout: str = "NHWC
     return (made[0], made[1], made[2]) if training else made[0]
 
 
-# The squares of what a batch norm makes sum to a constant, nearly, and its gradient would be rounding: hence the factor.
+# The squares of what a batch norm makes sum to a constant, nearly, and their gradient is rounding: hence the factor.
 BATCH_NORM = [
     *(
         _image(f"FusedBatchNorm{v}: training", lambda tf, i, v=v: _fused(tf, i, v, True)[0] * i.y)

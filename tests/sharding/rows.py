@@ -9,8 +9,10 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """What a row may build on. ``b`` is the batch size; everything but ``w`` has it as its first dim."""
+    """What a row may build on; everything but ``w`` has the batch as its first dim."""
 
+    b: Any
+    """The batch size: a number where the script fixed it, else a scalar read from the shape of ``x``."""
     x: Any
     """float32 ``[b, *sample]``: the fed values times ``w``."""
     y: Any
@@ -26,17 +28,6 @@ class Inputs:
     def square(self) -> Any:
         """A ``[sample[-1], sample[-1]]`` matrix that depends on ``w``."""
         return self.w[:, None] * self.w + 0.2
-
-    @property
-    def b(self) -> Any:
-        """The batch size: a number where the script fixed it, else read from the shape."""
-        static = self.x.shape[0]
-        number = static if isinstance(static, int) or static is None else static.value
-        if number is not None:
-            return number
-        import tensorflow.compat.v1 as tf
-
-        return tf.shape(self.x)[0]
 
 
 MODES = ("static", "dynamic", "drawn")

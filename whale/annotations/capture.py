@@ -55,7 +55,7 @@ def _read(node: Any, operation: tf.Operation) -> Op:
             controls.append(name[1:])
         else:
             inputs.append(name if ":" in name else f"{name}:0")
-    attrs = {key: value for key, value in ((k, _attribute(a)) for k, a in node.attr.items()) if value is not None}
+    attrs = {key: value for key, value in ((k, attribute(a)) for k, a in node.attr.items()) if value is not None}
     original = _tf.original_op(operation)
     return Op(
         name=node.name,
@@ -66,7 +66,7 @@ def _read(node: Any, operation: tf.Operation) -> Op:
         attrs=attrs,
         node=node.SerializeToString(),
         device=node.device,
-        value=_constant(node) if node.op == "Const" else None,
+        value=constant(node) if node.op == "Const" else None,
         stateful=_tf.op_is_stateful(node.op),
         scope=attrs.get(SCOPE_ATTRIBUTE),
         forward=original.name if original is not None else None,
@@ -79,7 +79,7 @@ def _tensor_type(tensor: tf.Tensor) -> TensorType:
     return TensorType(tensor.dtype.name, None if shape.rank is None else tuple(shape.as_list()))
 
 
-def _attribute(attr: Any) -> Any:
+def attribute(attr: Any) -> Any:
     """A plain value for an AttrValue; None for what no pass reads."""
     kind = attr.WhichOneof("value")
     if kind in ("i", "f", "b"):
@@ -123,7 +123,7 @@ def _shape(proto: Any) -> tuple[int | None, ...] | None:
     return tuple(None if d.size < 0 else d.size for d in proto.dim)
 
 
-def _constant(node: Any) -> np.ndarray | None:
+def constant(node: Any) -> np.ndarray | None:
     tensor = node.attr["value"].tensor
     count = 1
     for dim in tensor.tensor_shape.dim:

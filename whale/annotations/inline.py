@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import node_def_pb2
 
 from whale import _tf
-from whale.annotations.capture import _attribute, _constant
+from whale.annotations.capture import attribute, constant
 from whale.annotations.inline_copy import Caller, Replaced
 from whale.annotations.inline_functions import Library, Unsupported
 from whale.annotations.inline_lowering import Lowering
@@ -150,7 +150,7 @@ class _Inlining:
                 controls.append(text[1:])
             else:
                 inputs.append(text)
-        attrs = {k: v for k, v in ((k, _attribute(a)) for k, a in node.attr.items()) if v is not None}
+        attrs = {k: v for k, v in ((k, attribute(a)) for k, a in node.attr.items()) if v is not None}
         return Op(
             name=node.name,
             type=node.op,
@@ -171,5 +171,5 @@ class _Inlining:
         """The value of a constant, where it is small. Bodies hold the same few constants again and again."""
         key = node.attr["value"].SerializeToString()
         if key not in self._values:
-            self._values[key] = _constant(node)
+            self._values[key] = constant(node)
         return self._values[key]

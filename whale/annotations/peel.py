@@ -9,8 +9,8 @@ followed. Where an update goes by way of another variable of the same shape (a m
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Optional
 
 from whale.annotations.writes import Write, names
 from whale.ir.flow import Flow
@@ -26,8 +26,18 @@ UPDATE_ARITHMETIC = names(
 _PASSES_ON = frozenset({"Identity", "Cast", "CheckNumerics", "StopGradient", "Reshape"})
 _NO_NUMBERS = frozenset({"resource", "string", "bool", "variant", "int32", "int64"})
 
-Verdict = Callable[[str], Optional[bool]]
-"""Says of an op whether it is backward; None where it is backward or update and only structure can tell."""
+
+class Part(enum.Enum):
+    """Where an op stands, seen from an update."""
+
+    GRADIENT = "gradient"
+    """In the backward pass."""
+    UPDATE = "update"
+    """Between the backward pass and the variables."""
+    EITHER = "either"
+    """One of the two; only structure can tell."""
+    OUTSIDE = "outside"
+    """Elsewhere: what it computes is no gradient and comes from none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +52,8 @@ class Peeling:
     """Updates by op."""
     reads: set[str]
     """Ops that do nothing but hand on a variable."""
-    verdict: Verdict
-    """Which ops are backward."""
+    part: Callable[[str], Part]
+    """Where each op stands."""
 
     def gradients(self, variable: str) -> list[str]:
         """The gradient tensors that the updates of a variable write, in the order of the updates."""
@@ -57,17 +67,17 @@ class Peeling:
                 continue
             seen.add(tensor)
             op = self.edges.ops[split_tensor(tensor)[0]]
-            verdict = self.verdict(op.name)
-            if verdict:
+            part = self.part(op.name)
+            if part is Part.GRADIENT:
                 if self._fits(tensor, shape):
                     found[tensor] = None
             elif op.name in self.reads:
                 stack.extend(self._written(tensor, variable, shape))
             elif op.name in self.by_op:
                 stack.extend(_values(self.by_op[op.name]))
-            elif verdict is False:
+            elif part is Part.UPDATE:
                 stack.extend(reversed(self._operands(op, shape)))
-            else:
+            elif part is Part.EITHER:
                 inner = [t for t in self._operands(op, shape) if self._goes_on(t)]
                 if inner and op.type in UPDATE_ARITHMETIC and not self._hands_on(op):
                     stack.extend(reversed(inner))
@@ -77,7 +87,7 @@ class Peeling:
 
     def _goes_on(self, tensor: str) -> bool:
         name = split_tensor(tensor)[0]
-        return self.verdict(name) is not False or name in self.reads
+        return self.part(name) is not Part.OUTSIDE or name in self.reads
 
     def _written(self, tensor: str, variable: str, shape: Shape) -> list[str]:
         """What updates write to another variable of the same shape, given a read of that."""
@@ -116,7 +126,7 @@ class Peeling:
     def _over_variables(self, op: Op) -> bool:
         """Whether an op is arithmetic over variables and constants alone, as weight decay is."""
         return op.type in UPDATE_ARITHMETIC and all(
-            name in self.reads or self.verdict(name) is False for name in self.edges.producers[op.name]
+            name in self.reads or self.part(name) is Part.OUTSIDE for name in self.edges.producers[op.name]
         )
 
 

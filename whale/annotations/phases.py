@@ -26,10 +26,11 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 
 from whale.annotations.gradients import backward_region, is_seed, positions, same_pass
-from whale.annotations.peel import Peeling
+from whale.annotations.peel import Part, Peeling
 from whale.annotations.writes import RESTORES, Writes, direct_reads, names, writes_of
 from whale.ir.flow import Flow, flow
 from whale.ir.program import Op, Phase, Program
@@ -43,6 +44,7 @@ SOURCES = names(
 )
 """Op types that bring batches into a graph; queues, readers and datasets are known by their names."""
 
+_PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 _SOURCE_WORDS = ("Queue", "Reader", "Dataset")
 _SHAPES = names("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs")
 """Ops whose values do not depend on the values of their inputs."""
@@ -52,7 +54,7 @@ _INITIALISES = names(
     "LookupTableImportV2 MakeIterator"
 )
 _ASKS = frozenset({"IsVariableInitialized", "VarIsInitializedOp"})
-_JOINS = frozenset({"AddN", "ConcatV2", "AddV2"})
+_JOINS = frozenset({"AddN", "ConcatV2", "AddV2", "UnsortedSegmentSum"})
 """How ``tf.gradients`` joins the gradients of a tensor that several ops read."""
 
 _PUSHES = frozenset({"StackPush", "StackPushV2"})
@@ -78,9 +80,7 @@ def classify_flow(program: Program, edges: Flow, writes: Writes, trainable: froz
     """As ``classify``, for edges and writes that are known already."""
     phases = _Phases(edges, writes, trainable).run()
     notes = _forward_ops(edges, phases)
-    ops = {
-        name: dataclasses.replace(op, phase=phases[name], forward=notes.get(name)) for name, op in program.ops.items()
-    }
+    ops = {name: op.classified(phases[name], notes.get(name)) for name, op in program.ops.items()}
     return dataclasses.replace(program, ops=ops)
 
 
@@ -196,8 +196,15 @@ class _Phases:
         self._read_by_backward_only()
 
     def _joins_backward(self, op: Op) -> bool:
-        """Whether an op joins gradients: every operand is backward, but for the constant axis."""
+        """Whether an op joins gradients: every operand is backward, but for the constant axis.
+
+        A sparse gradient is made dense only to be added to another.
+        """
         producers = self.edges.producers[op.name]
+        if op.type == "UnsortedSegmentSum":
+            readers = self.edges.readers[op.name]
+            added = bool(readers) and all(self.edges.ops[reader].type == "AddN" for reader in readers)
+            return added and self.found.get(producers[0]) is Phase.BACKWARD
         operands = producers[:-1] if op.type == "ConcatV2" else producers
         backward = [self.found.get(name) is Phase.BACKWARD for name in operands]
         return any(backward) and all(
@@ -239,11 +246,16 @@ class _Phases:
         edges, found = self.edges, self.found
         region = backward_region(edges, self.writes.updates, self.floating, noted)
 
-        def verdict(name: str) -> bool | None:
-            return None if name in region.ops else False
+        if not region.ops:
+            return set()
 
-        peeling = Peeling(edges, self.writes.by_variable(), self.writes.by_op(), self.reads, verdict)
-        trained = {w.variable: None for w in self.writes.updates if w.variable in self.trainable}
+        def part(name: str) -> Part:
+            return Part.EITHER if name in region.ops else Part.OUTSIDE
+
+        peeling = Peeling(edges, self.writes.by_variable(), self.writes.by_op(), self.reads, part)
+        trained = dict.fromkeys(
+            w.variable for w in self.writes.updates if w.variable in self.trainable and w.op.name in region.ops
+        )
         tensors = [tensor for variable in trained for tensor in peeling.gradients(variable)]
         producers = {tensor.rpartition(":")[0] for tensor in tensors}
         backward = {name for name in edges.ancestors(producers) if name in region.ops and name not in found}
@@ -352,9 +364,12 @@ class _Phases:
 
 def is_source(op: Op) -> bool:
     """Whether an op brings batches into the graph, or belongs to the pipeline that makes them."""
-    if op.type in SOURCES or (op.type in ("PyFunc", "EagerPyFunc", "PyFuncStateless") and not op.inputs):
-        return True
-    return any(word in op.type for word in _SOURCE_WORDS)
+    return _is_source_type(op.type) or (op.type in _PYTHON and not op.inputs)
+
+
+@functools.cache
+def _is_source_type(op_type: str) -> bool:
+    return op_type in SOURCES or any(word in op_type for word in _SOURCE_WORDS)
 
 
 def _has_place(op: Op) -> bool:

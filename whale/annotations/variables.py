@@ -7,13 +7,15 @@ from collections.abc import Mapping
 
 import tensorflow.compat.v1 as tf
 
-from whale.annotations.peel import Peeling
+from whale.annotations.peel import Part, Peeling
 from whale.annotations.phases import classify_flow
 from whale.annotations.writes import Write, Writes, direct_reads, writes_of
 from whale.ir.flow import Flow, flow
 from whale.ir.graph_def import restore_notes
 from whale.ir.program import Phase, Program, Variable
 from whale.sharding.rules.state import HOLDERS
+
+_PARTS = {Phase.BACKWARD: Part.GRADIENT, Phase.UPDATE: Part.UPDATE}
 
 
 def complete(program: Program, graph: tf.Graph) -> Program:
@@ -57,10 +59,10 @@ def variables_of(program: Program, edges: Flow, writes: Writes, trainable: froze
     """
     updates = writes.by_variable()
 
-    def is_gradient(name: str) -> bool:
-        return program.ops[name].phase is Phase.BACKWARD
+    def part(name: str) -> Part:
+        return _PARTS.get(program.ops[name].phase, Part.OUTSIDE)
 
-    peeling = Peeling(edges, updates, writes.by_op(), direct_reads(edges), is_gradient)
+    peeling = Peeling(edges, updates, writes.by_op(), direct_reads(edges), part)
     table: dict[str, Variable] = {}
     for op in program.ops.values():
         if op.type not in HOLDERS:

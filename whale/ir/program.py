@@ -83,6 +83,16 @@ class Op:
         """Name of an output tensor."""
         return f"{self.name}:{index}"
 
+    def classified(self, phase: Phase, forward: str | None) -> Op:
+        """The op with another phase and forward op.
+
+        It copies the fields as they are: of tens of thousands of ops, to construct each anew takes longer than to find
+        the phases.
+        """
+        other = object.__new__(Op)
+        other.__dict__.update(self.__dict__, phase=phase, forward=forward)
+        return other
+
     def outputs_named(self) -> tuple[str, ...]:
         """Names of all output tensors."""
         return tuple(f"{self.name}:{i}" for i in range(len(self.outputs)))

@@ -1,7 +1,7 @@
 """Which sources of a run are cut, and on which dim.
 
 Any choice is correct; they differ in how much of the work ends up on pieces. First all sources are cut on dim 0. Where
-that leaves ops that run whole, each source in turn is tried on dim 1 (time-major inputs, fed-back states) and whole,
+that leaves much work whole, each source in turn is tried on dim 1 (time-major inputs, fed-back states) and whole,
 and a choice that puts more work on pieces is kept. The search is greedy, at most ``2 x sources + 1`` propagations.
 """
 
@@ -18,6 +18,9 @@ from whale.sharding.residence import Residence, reside
 
 ENOUGH = 0.5
 """Part of the batch's work that must be on pieces for a run to be cut."""
+
+GOOD = 0.8
+"""Part of the work on pieces with which the search is content."""
 
 _TYPICAL = 16
 """Stands for sizes that are not known before the run."""
@@ -54,7 +57,7 @@ def choose(
         shapes: sizes of the candidates' values where known (None for an unknown dim), by tensor.
     """
     best = attempt(program, request, sources)
-    if best.on_pieces >= 0.999:
+    if best.on_pieces >= GOOD:
         return best
     current = list(sources)
     for source in sources:

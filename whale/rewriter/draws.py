@@ -71,9 +71,7 @@ def _optional(lowering: Lowering, op: Op, place: Place, before: str) -> tuple[li
         empty = _empty(lowering, place, lowering.tensors[op.output(i), 0], kind.dtype)
         of_kind = {"T": type_attr(kind.dtype)}
         gate = build.node(place, "Switch", [empty, has], f"{hint}/empty", of_kind, shared=False)
-        merged = build.node(
-            place, "Merge", [gate, f"{name}:{i}"], f"{hint}/{i}", {**of_kind, "N": 2}, shared=False
-        )
+        merged = build.node(place, "Merge", [gate, f"{name}:{i}"], f"{hint}/{i}", {**of_kind, "N": 2}, shared=False)
         components.append(merged)
     return components, optional.rpartition(":")[0]
 

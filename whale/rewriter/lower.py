@@ -101,10 +101,14 @@ def lower(
     fetches: Sequence[str],
     targets: Sequence[str],
     feeds: Mapping[str, TensorType],
+    user: Program | None = None,
     prefix: str = "",
 ) -> Lowered:
-    """Adds the nodes of a run to the shadow graph (not yet imported: call ``shadow.flush``)."""
-    lowering = Lowering(program, analysis, residence, shadow, mesh, keys, feeds, prefix)
+    """Adds the nodes of a run to the shadow graph (not yet imported: call ``shadow.flush``).
+
+    ``user`` is the program that the shadow graph holds verbatim, where ``program`` was made from it by inlining.
+    """
+    lowering = Lowering(program, analysis, residence, shadow, mesh, keys, feeds, user or program, prefix)
     return lowering.run(fetches, targets)
 
 
@@ -120,9 +124,11 @@ class Lowering:
         mesh: Mesh,
         keys: KeyAllocator,
         feeds: Mapping[str, TensorType],
+        user: Program,
         prefix: str,
     ) -> None:
         self.program = program
+        self.user = user
         self.analysis = analysis
         self.residence = residence
         self.shadow = shadow
@@ -143,6 +149,7 @@ class Lowering:
         self.bridged: dict[tuple[str, Want, int], str] = {}
         self.reduced: dict[tuple[str, int], str] = {}
         self.fed: dict[str, Feed] = {}
+        self._frontiers: dict[str, frozenset[str]] = {}
         self.draws: dict[str, list[list[str]]] = {}
         self.lazy: dict[str, Callable[[], None]] = {}
         self._enter_of_frame = {op.attrs.get("frame_name", ""): op for op in analysis.order.ops if op.type in ENTERS}
@@ -206,7 +213,8 @@ class Lowering:
         """One copy of an op on given inputs."""
         controls = self._controls(op, replica)
         frame = self.analysis.order.frame(op.name)
-        own_inputs = list(op.inputs) == list(inputs) and list(op.controls) == controls
+        verbatim = self.user.ops.get(op.name) is op
+        own_inputs = verbatim and list(op.inputs) == list(inputs) and list(op.controls) == controls
         name: str | None = None
         edits = adapt(self, op, replica)
         if replica == 0 and own_inputs and not frame and not edits and not variant:
@@ -273,7 +281,54 @@ class Lowering:
             if frame and inside and replica and not self.residence.all(control):
                 continue
             controls.append(self.name_of(control, replica))
-        return controls
+        if replica and writes_variable(op.type):
+            controls.extend(self._own_reads(op, replica, frame))
+        return list(dict.fromkeys(controls))
+
+    def _own_reads(self, op: Op, replica: int, frame: tuple[str, ...]) -> list[str]:
+        """What a write on a copy must wait for there although the value it writes comes from home.
+
+        On one device the write follows every op that led to its value, reads of the variable among them. Where the
+        way leads over ops that run at home alone, the copy's own ops on it are waited for by control edges.
+        """
+        found: set[str] = set()
+        for tensor in op.inputs:
+            found |= self._frontier(split_tensor(tensor)[0])
+        for control in op.controls:
+            found |= self._frontier(control)
+        return sorted(
+            self.names[name, replica]
+            for name in found
+            if self.analysis.order.frame(name) == frame and (name, replica) in self.names
+        )
+
+    def _frontier(self, name: str) -> frozenset[str]:
+        """Going back from an op over ops that run at home alone: the first ops that run on every copy."""
+        if name in self._frontiers:
+            return self._frontiers[name]
+        stack = [name]
+        while stack:
+            top = stack[-1]
+            op = self.ops.get(top)
+            if op is None or self.residence.all(top) or top in self._frontiers:
+                self._frontiers.setdefault(top, frozenset())
+                stack.pop()
+                continue
+            before = [split_tensor(t)[0] for t in op.inputs if t not in self.feeds] + list(op.controls)
+            missing = [
+                n
+                for n in before
+                if n in self.ops and not self.residence.all(n) and n not in self._frontiers and n not in stack
+            ]
+            if missing:
+                stack.extend(missing)
+                continue
+            union = {n for n in before if n in self.ops and self.residence.all(n)}
+            for n in before:
+                union |= self._frontiers.get(n, frozenset())
+            self._frontiers[top] = frozenset(union)
+            stack.pop()
+        return self._frontiers[name]
 
     # -- values as wanted --------------------------------------------------------------------------------------
 

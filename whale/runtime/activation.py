@@ -24,6 +24,7 @@ class Activation:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        options.plan()  # a plan that does not fit is refused before anything runs
         self.reports: list[Report] = []
         self._keys = KeyAllocator()
         self._lock = threading.Lock()
@@ -46,7 +47,11 @@ class Activation:
 
     def bind(self, session: Any) -> None:
         """Gives a new session a shadow graph, unless it runs elsewhere than on our devices."""
-        if session._target or len(self.options.cluster.compute_devices) < 2:
+        if len(self.options.cluster.compute_devices) < 2:
+            return
+        if session._target:
+            target = session._target.decode()
+            self._announce(Report(0, False, True, f"the session runs on {target}, which the script chose itself"))
             return
         binding = Binding(session, self.options, self._keys, self._announce)
         _tf.replace_session(session, _tf.new_session(binding.shadow.graph, session._target, session._config))
@@ -68,7 +73,7 @@ class Activation:
     def _announce(self, report: Report) -> None:
         with self._lock:
             self.reports.append(report)
-        if not self.options.quiet:
+        if report.trains and not self.options.quiet:
             print(report.text(), file=sys.stderr, flush=True)
 
     def _replacements(self) -> dict[str, Any]:

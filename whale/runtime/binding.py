@@ -64,11 +64,11 @@ class Binding:
         self.session = session
         self.options = options
         self.announce = announce
-        devices = tuple(d.name for d in options.cluster.compute_devices)
+        plan = options.plan()
         config = options.config
         self.mesh = Mesh(
-            devices,
-            (1,) * len(devices),
+            plan.devices,
+            plan.shares,
             max_splits=config.communication.max_splits,
             communicators=config.communication.num_communicators,
         )
@@ -183,7 +183,12 @@ class Binding:
             check_closed(self.session.graph)
             check_nonempty(self.session.graph)
             self._checked = True
-        mode = self.options.batch or self.options.config.batch.mode or ("global" if said is None else "local")
+        mode = (
+            self.options.batch
+            or self.options.plan().batch
+            or self.options.config.batch.mode
+            or ("global" if said is None else "local")
+        )
         self.mesh = dataclasses.replace(self.mesh, local=mode == "local")
         self._prepared += 1
         number = self._prepared

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Optional
 
 from whale.cluster import Cluster
 from whale.config import Config
+from whale.errors import PlanError
+from whale.ir.plan import Plan, load
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,3 +28,27 @@ class Options:
     """Everything else."""
     quiet: bool = False
     """Whether plans are kept off standard error."""
+
+    def plan(self) -> Plan:
+        """The plan to follow: the file's, completed from the cluster, or equal shares for all devices.
+
+        Raises:
+            PlanError: the file cannot be read, or was made for other devices.
+        """
+        devices = tuple(d.name for d in self.cluster.compute_devices)
+        if self.plan_path is None:
+            return Plan((1,) * len(devices), devices)
+        try:
+            text = Path(self.plan_path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise PlanError(f"cannot read the plan file {self.plan_path}: {error.strerror}") from None
+        plan = load(text, self.plan_path)
+        if not plan.devices:
+            plan = dataclasses.replace(plan, devices=devices)
+        strange = [d for d in plan.devices if d not in devices]
+        if strange or len(plan.shares) > len(devices):
+            raise PlanError(
+                f"{self.plan_path}: the plan is for {', '.join(plan.devices)}; the cluster has {', '.join(devices)}",
+                fix="make the plan for this cluster, or pass the --devices or --cluster it was made for",
+            )
+        return plan

@@ -5,19 +5,37 @@ from __future__ import annotations
 import dataclasses
 import time
 
+from whale import _tf
+from whale.annotations.inline import function_ops, inline
 from whale.errors import VerifyError
-from whale.ir.program import Op, Program, reachable
+from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.planner.cut import Choice, choose
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.lower import Feed, Lowered, Mesh, lower
 from whale.rewriter.shadow import Shadow
 from whale.runtime.options import Options
+from whale.runtime.own_parallelism import already_parallel
 from whale.runtime.report import Report
 from whale.runtime.signature import Run
 from whale.sharding.order import Order, order
 from whale.sharding.propagate import Request
 from whale.sharding.rules.state import holder_of, writes_variable
 from whale.sharding.sources import candidates
+
+
+FUNCTIONAL = frozenset(
+    {
+        "While",
+        "StatelessWhile",
+        "If",
+        "StatelessIf",
+        "Case",
+        "StatelessCase",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+    }
+)
+"""Ops that run functions of the graph's library."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +65,11 @@ def prepare(
 ) -> tuple[Prepared, Report]:
     """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph."""
     start = time.perf_counter()
-    signature = run.signature
+    signature, user = run.signature, program
     ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
+    program, fetches, targets = _without_functions(program, run, ops)
+    if program is not user:
+        ops = reachable(program, fetches, targets, signature.feeds)
     ordered = order(ops, frozenset(signature.feeds))
     written = frozenset(_written(program, ordered))
     sources = tuple(candidates(ordered, run.feeds, run.shapes))
@@ -59,6 +80,9 @@ def prepare(
 
     if len(mesh.devices) == 1:
         return stay("one device")
+    parallel = already_parallel(ops)
+    if parallel:
+        return stay(parallel)
     small = [s for s in sources if s.count is not None and s.count < len(mesh.devices)]
     sources = tuple(s for s in sources if s not in small)
     if not sources:
@@ -85,9 +109,10 @@ def prepare(
             shadow,
             mesh,
             keys,
-            signature.fetches,
-            signature.targets,
+            fetches,
+            targets,
             dict(run.feeds),
+            user,
             "" if number == 1 else f"run_{number}/",
         )
     except (VerifyError, AssertionError) as fault:
@@ -110,6 +135,25 @@ def prepare(
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
     return prepared, Report(number, True, trains, "", _lines(choice, lowered, mesh), seconds, added, reduced)
+
+
+def _without_functions(
+    program: Program, run: Run, ops: tuple[Op, ...]
+) -> tuple[Program, tuple[str, ...], tuple[str, ...]]:
+    """The program with functional control flow written out, and what is then fetched and run."""
+    signature = run.signature
+    fed = {split_tensor(t)[0] for t in signature.feeds}
+    names = [n for n in function_ops(program, ops) if n not in fed] if any(_is_function(o) for o in ops) else []
+    if not names:
+        return program, signature.fetches, signature.targets
+    inlined = inline(program, names)
+    fetches = tuple(inlined.tensors.get(t, t) for t in signature.fetches)
+    targets = tuple(inlined.ops.get(t, t) for t in signature.targets)
+    return inlined.program, fetches, targets
+
+
+def _is_function(op: Op) -> bool:
+    return op.type in FUNCTIONAL or _tf.op_definition(op.type) is None
 
 
 def _applies(op: Op) -> bool:
@@ -156,6 +200,7 @@ def _where(op: Op) -> str:
 def _lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
     analysis = choice.analysis
     lines = [
+        "batch: local, every replica draws its own" if mesh.local else "batch: global, the script's batch is cut",
         f"{len(mesh.devices)} replicas on {', '.join(mesh.devices)}, shares {':'.join(str(s) for s in mesh.shares)}",
         "batch cut: " + ", ".join(f"{s.tensor} on dim {s.dim}" for s in analysis.sources),
         f"{choice.on_pieces:.1%} of the batch's work on pieces",

@@ -144,7 +144,7 @@ class _Run:
 
     def _visit(self, op: Op) -> bool:
         ins = tuple(self.facts.get(t) for t in op.inputs)
-        container = bool(ins) and ins[0] is not None and ins[0].origin is not None
+        container = op.type in CONTAINERS
         loop = op.type in MERGES or op.type in BACK_EDGES
         if not container and not loop and self._seen.get(op.name, ()) == ins and op.name in self.decisions:
             return False
@@ -242,7 +242,9 @@ class _Run:
                 dims = Call(op, (), self.batches).fact(placement).dims
         for tensor in op.inputs:
             self._loops[split_tensor(tensor)[0]] = placement
-        origin = next((f.origin for f in known if f.origin is not None), None)
+        origins = [f.origin for f in known if f.origin is not None]
+        filled = [o for o in origins if o in self.containers.elements]
+        origin = next(iter(filled or origins), None)
         out = Fact(placement, dims, zero=zero, origin=origin)
         index = Fact(REPLICATED, ())
         wants = tuple(None if f is not None and f.placement == placement else placement for f in ins)

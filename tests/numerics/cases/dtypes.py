@@ -35,7 +35,7 @@ def float16(tf, record, workdir):
     regression(tf, record, tf.float16, 0.1)
 
 
-@case(tolerance=1e-3, reason="activations and gradients are float16")
+@case(tolerance=1e-2, reason="activations and gradients are float16, which has eleven bits")
 def float16_with_master_weights(tf, record, workdir):
     """Mixed precision by hand: float32 variables, float16 compute through a custom getter, a loss scale."""
     features, targets = plane(rows=20, width=4)
@@ -60,7 +60,7 @@ def float16_with_master_weights(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(tolerance=3e-2, reason="bfloat16 has eight bits")
+@case(tolerance=1e-1, reason="bfloat16 has eight bits; sums in another order differ by a few units a step")
 def bfloat16(tf, record, workdir):
     """Activations cast to bfloat16 and back around the matmul."""
     features, targets = plane(rows=20, width=4)
@@ -126,7 +126,7 @@ def complex_spectrum(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(cut=False, reason="how many numbers a string decodes to is not in the graph, so its rows cannot be told")
 def bytes_decoded(tf, record, workdir):
     """uint8 images decoded from raw strings in the graph."""
     pixels = np.random.RandomState(0).randint(0, 255, (20, 16)).astype(np.uint8)

@@ -100,7 +100,7 @@ def root_of_the_mean(tf, record, workdir):
     fit(tf, record, tf.sqrt(tf.reduce_mean(tf.square(output - y))), feeds)
 
 
-@case(tolerance=1e-4, reason="the covariance is a small difference of large sums and its gradient is divided by it")
+@case(tolerance=2e-3, reason="the covariance is a small difference of large sums and its gradient is divided by it")
 def correlation(tf, record, workdir):
     """Negative Pearson correlation and explained variance: ratios of moments of the batch."""
     _, y, _, output, feeds = regression(tf)

@@ -25,6 +25,9 @@ RULES: dict[str, Rule] = {
     **control.RULES,
 }
 
+for _name in ("AddN", "ZerosLike"):
+    RULES[_name] = control.of_lists(RULES[_name])
+
 for _name in ("Identity", "Cast", "Reshape", "ExpandDims", "StopGradient"):
     RULES[_name] = index.iota_through(RULES[_name])
 

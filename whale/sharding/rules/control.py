@@ -154,6 +154,28 @@ def joined(add: int) -> Rule:
     return rule
 
 
+def of_lists(rule: Rule) -> Rule:
+    """AddN and ZerosLike, which also take tensor lists: all lists and the result are cut alike."""
+
+    def wrapped(call: Call) -> Decision:
+        origins = [f.origin for f in call.ins]
+        if not origins or any(o is None for o in origins):
+            return rule(call)
+        known = [o for o in origins if o is not None]
+        placements = {call.containers.elements[o] for o in known if o in call.containers.elements}
+        if len(placements) > 1:
+            for origin in known:
+                call.containers.force(origin)
+            placements = {REPLICATED}
+        common = call.containers.common.get(known[0], Fact())
+        for placement in placements:
+            call.containers.write(call.op.name, common, placement, common.dims)
+        out = dataclasses.replace(call.fact(REPLICATED, ()), origin=call.op.name)
+        return call.decide([None] * len(call.ins), out)
+
+    return wrapped
+
+
 def split_into(call: Call) -> Decision:
     """TensorArraySplit: elements are cut as the tensor, unless it is cut along dim 0."""
     fact = call.ins[1]
@@ -175,6 +197,16 @@ def resized(call: Call) -> Decision:
     """TensorListResize: the same container, longer or shorter."""
     out = dataclasses.replace(call.fact(REPLICATED, ()), origin=_origin(call, 0))
     return call.decide([None, REPLICATED], out)
+
+
+def optional_from(call: Call) -> Decision:
+    """OptionalFromValue: a container of one element."""
+    if len(call.ins) != 1:
+        raise Decline("wraps several tensors in one optional")
+    fact = call.ins[0]
+    stored = call.containers.write(call.op.name, fact, fact.placement, fact.dims)
+    out = dataclasses.replace(call.fact(REPLICATED, ()), origin=call.op.name)
+    return call.decide([None if fact.placement == stored else stored], out)
 
 
 def list_from(call: Call) -> Decision:
@@ -201,6 +233,10 @@ RULES: dict[str, Rule] = {
     "LoopCond": loop_condition,
     "TensorArrayV3": array_new,
     "StackV2": array_new,
+    "OptionalNone": array_new,
+    "OptionalFromValue": optional_from,
+    "OptionalGetValue": read(0),
+    "OptionalHasValue": touch,
     "TensorListReserve": array_new,
     "EmptyTensorList": array_new,
     "TensorArrayGradV3": array_grad,
@@ -230,5 +266,5 @@ RULES: dict[str, Rule] = {
 for _name in _ELEMENT_SHAPE:
     RULES[_name] = relaxed(RULES[_name])
 
-CONTAINERS = frozenset(name for name in RULES if name.startswith(("Tensor", "Stack", "Empty")))
+CONTAINERS = frozenset(name for name in RULES if name.startswith(("Tensor", "Stack", "Empty", "Optional")))
 """Op types that make, write or read a container; their state is each copy's own."""

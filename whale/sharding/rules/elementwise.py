@@ -112,7 +112,7 @@ def linear(call: Call) -> Decision:
     """One operand, passed through: sums, pieces and wholes stay what they are."""
     fact = call.ins[0]
     out = call.fact(fact.placement, fact.dims, value=fact.value, zero=fact.zero, iota=fact.iota)
-    return call.decide([None], out)
+    return call.decide([None], dataclasses.replace(out, origin=fact.origin))
 
 
 def partial_linear(call: Call) -> Decision:

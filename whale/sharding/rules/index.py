@@ -16,7 +16,8 @@ def gather(call: Call) -> Decision:
     """Gather and GatherV2: pieces of the indices pick from whole parameters, or from pieces on other dims."""
     params, indices = call.ins[0], call.ins[1]
     rank, index_rank = call.rank(0), call.rank(1)
-    lead = call.attr("batch_dims", 0) % max(index_rank, 1) if call.attr("batch_dims", 0) else 0
+    lead = call.attr("batch_dims", 0)
+    lead = lead + index_rank if lead < 0 else lead
     axis = call.axis(2, rank) if len(call.ins) > 2 else 0
     dims = (*call.dims(0)[:axis], *call.dims(1)[lead:], *call.dims(0)[axis + 1 :])
     rest: list[Want] = [REPLICATED] * (len(call.ins) - 2)
