@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.corpus import compare, report
 from tests.corpus.kit import KitError, Repeats, Script, load_scripts, select
-from tests.corpus.launch import TRACER, Launcher, Outcome, Places
+from tests.corpus.launch import NUDGE, TRACER, Launcher, Outcome, Places
 from tests.corpus.plan_lines import parse_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,13 +20,11 @@ PAGE = ROOT / "docs" / "compatibility.md"
 UNREPEATABLE_RUNS = 3
 """Plain runs of a script that does not repeat."""
 ONEDNN = ("TF_ENABLE_ONEDNN_OPTS", "1")
-OTHER_ROUNDING = {
-    "onednn": (ONEDNN,),
-    "onednn_avx2": (ONEDNN, ("ONEDNN_MAX_CPU_ISA", "AVX2")),
-    "onednn_sse": (ONEDNN, ("ONEDNN_MAX_CPU_ISA", "SSE41")),
-}
-"""Environment variables by name of the mode: TensorFlow's default kernels, which `STILL` switches off, for several
+OTHER_KERNELS = {"onednn": (ONEDNN,), "onednn_sse": (ONEDNN, ("ONEDNN_MAX_CPU_ISA", "SSE41"))}
+"""Environment variables by name of the mode: TensorFlow's default kernels, which `launch.STILL` switches off, for two
 instruction sets."""
+NUDGES = (1, 2)
+"""Seeds of `nudge`."""
 
 
 def whale_command() -> tuple[str, ...]:
@@ -46,11 +44,17 @@ def plain_launchers(places: Places, script: Script) -> list[Launcher]:
 
 def rounding_launchers(places: Places) -> list[Launcher]:
     """Plain TensorFlow rounding in another way: the yardstick of scripts that amplify rounding."""
-    command = (places.python, str(places.kit / "run_tf1.py"))
-    return [
-        Launcher(f"rounding_{mode}", command, whale=False, own_tracer=False, variables=variables)
-        for mode, variables in OTHER_ROUNDING.items()
+    launcher = str(places.kit / "run_tf1.py")
+    kernels = [
+        Launcher(f"rounding_{name}", (places.python, launcher), whale=False, own_tracer=False, variables=variables)
+        for name, variables in OTHER_KERNELS.items()
     ]
+    nudge = (places.python, str(NUDGE))
+    nudges = [
+        Launcher(f"rounding_nudge{seed}", (*nudge, str(seed), launcher), whale=False, own_tracer=False)
+        for seed in NUDGES
+    ]
+    return kernels + nudges
 
 
 def rounded_traces(places: Places, script: Script, timeout: float) -> list[compare.Trace]:
@@ -80,8 +84,8 @@ def judge(
     plain_seconds: float,
     options: argparse.Namespace,
 ) -> report.Row:
-    """Compare what ``launcher``'s run gave with what the plain runs gave; where numbers differ, with `OTHER_ROUNDING`
-    too."""
+    """Compare what ``launcher``'s run gave with what the plain runs gave; where numbers differ, with
+    what `rounding_launchers` give too."""
     plan = parse_plan(places.hide(line) for line in launcher.errors(places, script).splitlines())
     trace = launcher.file(places, script, "trace.json")
     comparison = compare.Comparison(0, float("nan"), (places.hide(outcome.error) or "no trace",))

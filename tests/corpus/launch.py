@@ -16,6 +16,8 @@ from tests.corpus.kit import Script
 
 TRACER = Path(__file__).with_name("trace.py")
 """Our own tracing launcher, for runs without the kit's."""
+NUDGE = Path(__file__).with_name("nudge.py")
+"""Starts a tracing launcher with fed floats moved by their last bit."""
 STILL = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "TF_ENABLE_ONEDNN_OPTS": "0",  # oneDNN picks kernels by batch size

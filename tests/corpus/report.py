@@ -25,11 +25,11 @@ are run by plain TensorFlow and by `whale run --devices {devices} --batch global
 - **plan**: *cut (n)* when Whale cut n run signatures over the devices; then the reasons for what it kept on one
   replica. *one replica*: nothing was cut.
 - **result**: *{equal}*: same number of runs, same variables, every number within {tolerance:g} (relative) of plain
-  TensorFlow. *{rounding}*: the training amplifies rounding. Plain TensorFlow with its other kernels (oneDNN's, which
-  round in another way) drifts from its own numbers as well; a number may differ by {factor:g} times the largest drift
-  up to that call, and by {tolerance:g} where there is none yet. *{trend}*: two plain runs of the script do not agree
-  (threads, unseeded generators), so only names and shapes of variables are compared, and the trend of the loss must be
-  that of one of three plain runs.
+  TensorFlow. *{rounding}*: the training amplifies rounding, so that plain TensorFlow drifts from its own numbers as
+  well: with its other kernels (oneDNN's, for two instruction sets), and with fed floats moved by their last bit (two
+  random choices). A number may differ by {factor:g} times the largest drift up to that call, and by {tolerance:g} where
+  there is none yet. *{trend}*: two plain runs of the script do not agree (threads, unseeded generators), so only names
+  and shapes of variables are compared, and the trend of the loss must be that of one of three plain runs.
 - **values**: numbers compared. **largest difference**: relative, over all of them.
 - **seconds**: one process from start to end, on two shared CPU cores. It includes importing TensorFlow and is no
   benchmark.

@@ -17,6 +17,7 @@ import random
 import runpy
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +90,29 @@ class Recorder:
         found: dict[str, Any] = {}
         self._inside.yes = True
         try:
-            for variable in session.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES):
-                try:
-                    value = np.asarray(session.run(variable))
-                except (tf.errors.OpError, RuntimeError) as error:  # not initialised, or the session is closed
-                    found[variable.op.name] = f"unread: {type(error).__name__}"
-                    continue
-                if value.dtype.kind in "fiu":
+            for variable, value in values_of(session, session.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)):
+                if isinstance(value, str):
+                    found[variable.op.name] = value
+                elif value.dtype.kind in "fiu":
                     norm = float(np.sqrt(np.sum(np.square(value.astype(np.float64)))))
                     found[variable.op.name] = (value.shape, norm)
         finally:
             self._inside.yes = False
         if not all(value == "unread: RuntimeError" for value in found.values()) or not self._variables:
             self._variables = found
+
+
+def values_of(session: Any, variables: Sequence[Any]) -> list[tuple[Any, np.ndarray | str]]:
+    """Variables with their values, or why one cannot be read: not initialised, or the session is closed.
+
+    They are read in one run, because the first run of each set of fetches costs time that grows with the graph.
+    """
+    try:
+        return [(v, np.asarray(value)) for v, value in zip(variables, session.run(list(variables)))]
+    except (tf.errors.OpError, RuntimeError) as error:
+        if len(variables) < 2:
+            return [(v, f"unread: {type(error).__name__}") for v in variables]
+        return [pair for variable in variables for pair in values_of(session, [variable])]
 
 
 def floats(value: Any, depth: int = 0) -> list[float]:

@@ -64,7 +64,7 @@ INDEX = [
     Row(
         "ScatterNd: features",
         lambda tf, i: tf.transpose(tf.scatter_nd([[1], [3], [0], [2]], tf.transpose(i.x), [5, i.b])),
-        whole=("ScatterNd",),
+        whole=("ScatterNd", "GatherNd"),
     ),
     Row("UnsortedSegmentSum", lambda tf, i: tf.unsorted_segment_sum(i.x, i.ids, 4)),
     Row("UnsortedSegmentSum: of features", lambda tf, i: tf.unsorted_segment_sum(tf.transpose(i.x), [0, 1, 0, 1], 2)),

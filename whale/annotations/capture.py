@@ -124,6 +124,7 @@ def _shape(proto: Any) -> tuple[int | None, ...] | None:
 
 
 def constant(node: Any) -> np.ndarray | None:
+    """Value of a Const's NodeDef; None for more than ``SMALL_CONSTANT`` elements."""
     tensor = node.attr["value"].tensor
     count = 1
     for dim in tensor.tensor_shape.dim:

@@ -47,20 +47,22 @@ class Region:
     """For each op of the graph that descends from such a Fill: where that is."""
 
 
-def backward_region(edges: Flow, writes: Iterable[Write], free: set[str], noted: set[str]) -> Region:
+def backward_region(
+    edges: Flow, writes: Iterable[Write], trainable: frozenset[str], free: set[str], noted: set[str]
+) -> Region:
     """Finds what is backward pass or update.
 
     Args:
         edges: the program's edges.
         writes: the updates.
+        trainable: the trainable variables; without an update of one that no note leads to, nothing is searched.
         free: ops whose values depend on no batch and no variable; their readers decide where they belong.
         noted: ops of the backward pass that ``tf.gradients`` noted; what they lead to needs no search.
     """
     after_notes = _descendants(edges, noted)
-    bits: dict[str, int] = {}
-    for number, write in enumerate(w for w in writes if w.op.name not in after_notes):
-        bits[write.op.name] = 1 << number
-    if not bits:
+    unexplained = [write for write in writes if write.op.name not in after_notes]
+    bits = {write.op.name: 1 << number for number, write in enumerate(unexplained)}
+    if not any(write.variable in trainable for write in unexplained):
         return Region(frozenset(), {}, {})
     reach = edges.reach(bits)
     position = positions(edges)

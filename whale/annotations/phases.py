@@ -93,8 +93,10 @@ class _Phases:
         self.trainable = trainable
         self.found: dict[str, Phase] = {}
         self.reads = direct_reads(edges)
+        self.sources = {name for name, op in edges.ops.items() if is_source(op)}
         self.depends = self._dependencies()
         self.floating = {name for name, bits in self.depends.items() if not bits} | self.reads
+        self.floating -= self.sources
         self.floating -= {op.name for op in edges.ops.values() if _has_place(op)}
 
     def run(self) -> dict[str, Phase]:
@@ -121,7 +123,7 @@ class _Phases:
                 value = bits.get(name, 0)
                 if op.type in HOLDERS:
                     value |= _VARIABLE
-                elif is_source(op):
+                elif name in self.sources:
                     value |= _BATCH
                 elif op.type not in _SHAPES:
                     for producer in edges.producers[name]:
@@ -153,14 +155,23 @@ class _Phases:
                 found[op.name] = Phase.INIT
             elif "Summary" in op.type:
                 found[op.name] = Phase.OTHER
-            elif op.name not in found and op.type not in HOLDERS and not is_source(op):
+            elif op.name not in found and op.type not in HOLDERS and op.name not in self.sources:
                 self._follow_setup(op)
         for op in reversed(edges.order):
             if op.name not in found and op.type not in HOLDERS:
-                readers = {found.get(reader) for reader in edges.readers[op.name]}
-                allowed = {Phase.SAVE} if is_source(op) else {Phase.SAVE, Phase.INIT}
-                if readers and readers <= allowed:
+                readers = self._read_only_by((Phase.SAVE,) if op.name in self.sources else (Phase.SAVE, Phase.INIT), op)
+                if readers:
                     found[op.name] = Phase.INIT if Phase.INIT in readers else Phase.SAVE
+
+    def _read_only_by(self, allowed: tuple[Phase, ...], op: Op) -> list[Phase]:
+        """The phases of an op's readers if all are among some phases, else none."""
+        phases: list[Phase] = []
+        for reader in self.edges.readers[op.name]:
+            phase = self.found.get(reader)
+            if phase not in allowed:
+                return []
+            phases.append(phase)
+        return phases
 
     def _follow_setup(self, op: Op) -> None:
         """What is computed from restored values, or from answers about initialisation, and constants alone."""
@@ -244,7 +255,7 @@ class _Phases:
 
     def _by_structure(self, noted: set[str]) -> set[str]:
         edges, found = self.edges, self.found
-        region = backward_region(edges, self.writes.updates, self.floating, noted)
+        region = backward_region(edges, self.writes.updates, self.trainable, self.floating, noted)
 
         if not region.ops:
             return set()
@@ -304,8 +315,7 @@ class _Phases:
         for op in reversed(edges.order):
             if op.name in found or op.name in self.floating or self.depends[op.name] & _BATCH:
                 continue
-            readers = {found.get(reader) for reader in edges.readers[op.name]}
-            if Phase.UPDATE in readers and readers <= {Phase.UPDATE, Phase.INIT, Phase.SAVE, Phase.OTHER}:
+            if Phase.UPDATE in self._read_only_by((Phase.UPDATE, Phase.INIT, Phase.SAVE, Phase.OTHER), op):
                 found[op.name] = Phase.UPDATE
 
     # -- the rest ----------------------------------------------------------------------------------------------
@@ -315,11 +325,10 @@ class _Phases:
         found, edges = self.found, self.edges
         for op in edges.order:
             placed = op.name in found or op.name in self.floating
-            if not placed and (is_source(op) or self.depends[op.name] == _BATCH):
+            if not placed and (op.name in self.sources or self.depends[op.name] == _BATCH):
                 found[op.name] = Phase.INPUT
         for op in reversed(edges.order):
-            readers = {found.get(reader) for reader in edges.readers[op.name]}
-            if op.name not in found and op.name not in self.floating and readers == {Phase.INPUT}:
+            if op.name not in found and op.name not in self.floating and self._read_only_by((Phase.INPUT,), op):
                 found[op.name] = Phase.INPUT
         for name in edges.ops:
             if name not in found and name not in self.floating:
@@ -373,7 +382,7 @@ def _is_source_type(op_type: str) -> bool:
 
 
 def _has_place(op: Op) -> bool:
-    return is_source(op) or op.type in _CHECKPOINT or op.type in _INITIALISES or "Summary" in op.type
+    return op.type in _CHECKPOINT or op.type in _INITIALISES or "Summary" in op.type
 
 
 def _forward_ops(edges: Flow, phases: dict[str, Phase]) -> dict[str, str]:

@@ -11,8 +11,11 @@ from whale.errors import Site
 
 _LIBRARY_ROOTS = tuple(
     os.path.realpath(path) + os.sep
-    for path in {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-) + (os.path.realpath(os.path.dirname(os.path.dirname(__file__))) + os.sep,)
+    for path in {
+        *(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")),
+        os.path.dirname(os.path.dirname(__file__)),
+    }
+)
 
 
 def site_of(operation: Any) -> Site | None:

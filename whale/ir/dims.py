@@ -91,6 +91,8 @@ def divide(a: Dim, b: Dim) -> Dim | None:
     """a / b when the division is exact for every value of the symbols, else None."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b if b and a % b == 0 else None
+    if b == 0:
+        return None
     if a == b:
         return 1
     divisor = _terms(b)
@@ -99,28 +101,33 @@ def divide(a: Dim, b: Dim) -> Dim | None:
     ((factor, scale),) = divisor.items()
     result: dict[Monomial, int] = {}
     for monomial, coefficient in _terms(a).items():
-        rest = list(monomial)
-        for name in factor:
-            if name not in rest:
-                return None
-            rest.remove(name)
-        if coefficient % scale:
+        rest = _cancel(monomial, factor)
+        if rest is None or coefficient % scale:
             return None
-        result[tuple(rest)] = coefficient // scale
+        result[rest] = coefficient // scale
     return _make(result)
+
+
+def _cancel(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    """The symbols of a monomial without those of a factor; None where it lacks one."""
+    rest = list(monomial)
+    for name in factor:
+        if name not in rest:
+            return None
+        rest.remove(name)
+    return tuple(rest)
 
 
 def _divide_polynomial(a: Dim, b: Dim) -> Dim | None:
     """a / b for a polynomial divisor with several terms: only the case a = b * monomial is found."""
-    lead_b = max(_terms(b).items())
+    lead, scale = max(_terms(b).items())
     for monomial, coefficient in _terms(a).items():
-        rest = list(monomial)
-        if all(name in rest for name in lead_b[0]) and coefficient % lead_b[1] == 0:
-            for name in lead_b[0]:
-                rest.remove(name)
-            quotient = _make({tuple(rest): coefficient // lead_b[1]})
-            if multiply(quotient, b) == a:
-                return quotient
+        rest = _cancel(monomial, lead)
+        if rest is None or coefficient % scale:
+            continue
+        quotient = _make({rest: coefficient // scale})
+        if multiply(quotient, b) == a:
+            return quotient
     return None
 
 
@@ -148,3 +155,11 @@ def evaluate(value: Dim, values: Mapping[str, int]) -> int | None:
 def opaque(operation: str, *operands: Dim) -> Poly:
     """The symbol of an expression that is not a polynomial (a floor division, a maximum, ...)."""
     return symbol(f"{operation}({','.join(str(o) for o in operands)})")
+
+
+def substitute(value: Dim, sizes: Mapping[str, Dim]) -> Dim:
+    """The size with some symbols replaced by sizes."""
+    result: Dim = 0
+    for monomial, coefficient in _terms(value).items():
+        result = add(result, multiply(coefficient, product(sizes.get(n, symbol(n)) for n in monomial)))
+    return result

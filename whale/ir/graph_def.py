@@ -2,7 +2,8 @@
 
 A node keeps the attributes it was captured with, byte for byte; its name, type, inputs and device are those of the op,
 so that a pass changes them by changing the op. What ``tf.gradients`` noted in Python objects is written as an
-attribute, since an import makes new objects.
+attribute, since an import makes new objects; so are the shapes of outputs, since Python code may know more than
+TensorFlow infers again. (TensorFlow takes them from ``_output_shapes`` and removes the attribute.)
 
 The protocol buffer is written field by field: a message inside of another is a tag, a length and its bytes. So the IR
 needs no TensorFlow, and a graph is not parsed again only to be copied.
@@ -11,13 +12,16 @@ needs no TensorFlow, and a graph is not parsed again only to be copied.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 from whale.errors import CaptureError
-from whale.ir.program import Op, Program
+from whale.ir.program import Op, Program, Shape
 
 FORWARD_ATTRIBUTE = "_whale_forward"
 """Attribute of a lowered op: its forward op."""
+
+_SHAPES_ATTRIBUTE = "_output_shapes"
 
 LARGEST = 2**31 - 1
 """Bytes of the largest message that protocol buffers can hold."""
@@ -25,7 +29,10 @@ LARGEST = 2**31 - 1
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4  # fields of GraphDef
 _NAME, _TYPE, _INPUT, _DEVICE, _ATTRIBUTE = 1, 2, 3, 4, 5  # fields of NodeDef
 _KEY, _VALUE = 1, 2  # fields of an entry of a map
-_STRING = 2  # field of AttrValue
+_LIST, _STRING = 1, 2  # fields of AttrValue
+_SHAPE = 7  # field of a list of an AttrValue
+_DIM, _UNKNOWN_RANK = 2, 3  # fields of TensorShapeProto
+_SIZE = 1  # field of a dim
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 
 
@@ -70,9 +77,24 @@ def _node(op: Op) -> bytes:
         parts.append(_text(_DEVICE, op.device))
     parts.extend(raw for field, raw in _fields(op.node) if field >= _ATTRIBUTE)
     if op.forward is not None and FORWARD_ATTRIBUTE not in op.attrs:
-        value = _text(_STRING, op.forward)
-        parts.append(_field(_ATTRIBUTE, _text(_KEY, FORWARD_ATTRIBUTE) + _field(_VALUE, value)))
+        parts.append(_attribute(FORWARD_ATTRIBUTE, _text(_STRING, op.forward)))
+    if op.outputs and _SHAPES_ATTRIBUTE not in op.attrs:
+        shapes = b"".join(_field(_SHAPE, _shape(kind.shape)) for kind in op.outputs)
+        parts.append(_attribute(_SHAPES_ATTRIBUTE, _field(_LIST, shapes)))
     return b"".join(parts)
+
+
+def _attribute(name: str, value: bytes) -> bytes:
+    return _field(_ATTRIBUTE, _text(_KEY, name) + _field(_VALUE, value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shape(shape: Shape) -> bytes:
+    """A TensorShapeProto; an unknown dim is -1, in 64 bits."""
+    if shape is None:
+        return _varint(_UNKNOWN_RANK << 3 | _VARINT) + b"\x01"
+    tag = _varint(_SIZE << 3 | _VARINT)
+    return b"".join(_field(_DIM, tag + _varint((-1 if size is None else size) % 2**64)) for size in shape)
 
 
 def _text(number: int, value: str) -> bytes:

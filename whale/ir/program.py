@@ -66,7 +66,7 @@ class Op:
     """The serialized NodeDef."""
     device: str = ""
     """Device string the script asked for; empty for none."""
-    value: np.ndarray | None = None
+    value: np.ndarray[Any, np.dtype[Any]] | None = None
     """Value of a small constant."""
     stateful: bool = False
     """Whether the op has side effects or reads state."""

@@ -142,7 +142,8 @@ def _cycles(program: Program) -> Iterator[Violation]:
                 continue
             path[name] = None
             stack.append((name, True))
-            stack.extend((before, False) for before in _edges(program, program.ops[name]) if before not in done)
+            before = dict.fromkeys(_edges(program, program.ops[name]))
+            stack.extend((other, False) for other in before if other not in done)
 
 
 def _variable_violations(program: Program) -> Iterator[Violation]:

@@ -34,7 +34,8 @@ def adapt(lowering: Lowering, op: Op, replica: int) -> dict[str, attr_value_pb2.
     if op.type in HOLDERS and replica:
         shared = op.attrs.get("shared_name") or op.name
         edits["shared_name"] = attr_value_pb2.AttrValue(s=f"replica_{replica}/{shared}".encode())
-    if op.type in RANDOM and replica and decision.distributed and op.attrs.get("seed2"):
+    seeded = op.attrs.get("seed") or op.attrs.get("seed2")
+    if op.type in RANDOM and replica and decision.distributed and seeded:
         edits["seed2"] = attr_value_pb2.AttrValue(i=int(op.attrs["seed2"]) + replica * SEED_STEP)
     for key in _ELEMENT_SHAPES:
         cut = _element_cut(lowering, op) if key in op.attrs else None

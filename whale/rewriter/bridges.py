@@ -182,12 +182,12 @@ class Bridges:
             count = share
         if known is None or share is None or not count:
             return None
-        if not all(isinstance(k, (int, np.integer)) for k in known):
+        numbers = [int(k) for k in known if isinstance(k, (int, np.integer))]
+        if len(numbers) != len(known):
             return None
         fixed = dict(want.fixed)
         return [
-            fixed[i] if i in fixed else int(k) // count * share if i in want.scaled else int(k)
-            for i, k in enumerate(known)
+            fixed[i] if i in fixed else k // count * share if i in want.scaled else k for i, k in enumerate(numbers)
         ]
 
     def zeros_like(self, place: Place, value: str, dtype: str) -> str:

@@ -31,7 +31,6 @@ from whale.sharding.residence import Residence
 from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import HOLDERS, writes_variable
 
-
 _DROPPED = ("_class", "_output_shapes", "_whale_scope")
 """Attributes that a copy must not have."""
 
@@ -347,7 +346,10 @@ class Lowering:
             frame = frame[:-1]
         if not frame or tensor in self.feeds:
             return Place(op, replica, device)
-        near = self._base(tensor, replica).rpartition(":")[0]
+        anchor = tensor
+        if producer is not None and self.analysis.decisions[op].recipe.startswith("global_"):
+            anchor = producer.inputs[0]  # worked out at home alone, if at all: hang on the piece it speaks of
+        near = self._base(anchor, replica).rpartition(":")[0]
         return Place(op, replica, device, near, lambda value, dtype: self._enter(value, dtype, frame, replica, device))
 
     def _enter(self, value: str, dtype: str, frame: tuple[str, ...], replica: int, device: str) -> str:
@@ -495,12 +497,11 @@ class Lowering:
                 return self.bridges.gather(self.place(tensor, 0), pieces, have, fact.rank or 0, dtype)
             if have == PARTIAL:
                 return self._sum(tensor, replica)
-        if want == PARTIAL:
-            if have == REPLICATED:
-                value = self._base(tensor, replica)
-                if replica == 0 or fact.zero:
-                    return value
-                return self.bridges.zeros_like(self.place(tensor, replica), value, dtype)
+        if want == PARTIAL and have == REPLICATED:
+            value = self._base(tensor, replica)
+            if replica == 0 or fact.zero:
+                return value
+            return self.bridges.zeros_like(self.place(tensor, replica), value, dtype)
         if isinstance(want, Sharded):
             if have == REPLICATED:
                 return self._sliced(tensor, self._base(tensor, replica), want, replica)
@@ -542,14 +543,13 @@ class Lowering:
         if op is not None and op.type in ("Shape", "ShapeN") and not want.fixed:
             source = self.fact(op.inputs[index])
             cut = source.sharded
-            one = cut is not None and want.scaled == (cut.dim,)
             if (
-                one
-                and cut is not None
+                cut is not None
+                and want.scaled == (cut.dim,)
                 and self.analysis.batches.find(cut.batch) == self.analysis.batches.find(want.batch)
+                and not self._static_local(want, known)
             ):
-                if not self._static_local(want, known):
-                    return f"{self.copy(op, replica, [None] * len(op.inputs), '/local')}:{index}"
+                return f"{self.copy(op, replica, [None] * len(op.inputs), '/local')}:{index}"
         length = len(known) if known is not None else fact.dims[0] if fact.dims else None
         if not isinstance(length, int):
             raise VerifyError(f"the length of the size vector {tensor} is not known")

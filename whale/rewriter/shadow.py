@@ -85,9 +85,8 @@ class Shadow:
 
     def discard(self) -> None:
         """Forgets the nodes collected since the last import."""
-        gone = {n.name for n in self._pending}
+        gone = {n.name for n in self._pending}  # their names stay taken: an import may have failed half way
         self._pending = []
-        self._names -= gone
         self._made = {k: v for k, v in self._made.items() if v not in gone}
         self.origins = {k: v for k, v in self.origins.items() if k not in gone}
 
@@ -107,8 +106,8 @@ class Shadow:
         graph_def.versions.producer = _tf.graph_producer()
         graph_def.node.extend(self._pending)
         names = [n.name for n in self._pending]
-        self._pending = []
         self._import(graph_def, names)
+        self._pending = []
         return len(names)
 
     def _import(self, graph_def: graph_pb2.GraphDef, names: Sequence[str]) -> None:

@@ -79,7 +79,7 @@ class Activation:
     def _replacements(self) -> dict[str, Any]:
         base = _tf.BaseSession
         init, do_run, extend = base.__init__, base._do_run, base._extend_graph
-        make_callable, from_options = base.make_callable, base._make_callable_from_options
+        run, make_callable, from_options = base.run, base.make_callable, base._make_callable_from_options
         activation = self
 
         def __init__(session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
@@ -106,12 +106,12 @@ class Activation:
         def callable_(session: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
             if getattr(session, _BINDING, None) is None:
                 return make_callable(session, fetches, feed_list, accept_options)
-            return _callable(session, fetches, feed_list or [], accept_options)
+            return _callable(session, run, fetches, feed_list or [], accept_options)
 
         def callable_from_options(session: Any, options: Any) -> Any:
             if getattr(session, _BINDING, None) is None:
                 return from_options(session, options)
-            return _callable_from_options(session, options)
+            return _callable_from_options(session, run, options)
 
         return {
             "__init__": __init__,
@@ -122,33 +122,34 @@ class Activation:
         }
 
 
-def _callable(session: Any, fetches: Any, feed_list: Any, accept_options: bool) -> Any:
-    """``make_callable``: a run with the feeds as positional arguments."""
+def _callable(session: Any, run: Any, fetches: Any, feed_list: Any, accept_options: bool) -> Any:
+    """``make_callable``: a run with the feeds as positional arguments; like TensorFlow's it does not pass through
+    whatever a script put in the place of ``Session.run``."""
 
-    def run(*values: Any, **kwargs: Any) -> Any:
+    def call(*values: Any, **kwargs: Any) -> Any:
         if kwargs and not accept_options:
             raise TypeError(f"unexpected keyword arguments {sorted(kwargs)}")
         if len(values) != len(feed_list):
             raise TypeError(f"expected {len(feed_list)} arguments, got {len(values)}")
-        return session.run(fetches, feed_dict=dict(zip(feed_list, values)), **kwargs)
+        return run(session, fetches, feed_dict=dict(zip(feed_list, values)), **kwargs)
 
-    return run
+    return call
 
 
-def _callable_from_options(session: Any, options: Any) -> Any:
+def _callable_from_options(session: Any, run: Any, options: Any) -> Any:
     """``_make_callable_from_options``: fetches, targets and feeds by name."""
     graph = session.graph
     fetches = [graph.as_graph_element(name, allow_operation=False) for name in options.fetch]
     targets = [graph.as_graph_element(name, allow_tensor=False) for name in options.target]
     feeds = [graph.as_graph_element(name, allow_operation=False) for name in options.feed]
 
-    def run(*values: Any, run_metadata: Any = None) -> Any:
+    def call(*values: Any, run_metadata: Any = None) -> Any:
         kwargs: dict[str, Any] = {"run_metadata": run_metadata} if run_metadata is not None else {}
         if run_metadata is not None:
             kwargs["options"] = options.run_options
-        return session.run([fetches, targets], feed_dict=dict(zip(feeds, values)), **kwargs)[0]
+        return run(session, [fetches, targets], feed_dict=dict(zip(feeds, values)), **kwargs)[0]
 
-    return run
+    return call
 
 
 def activate(options: Options) -> Activation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Optional
 
 from whale.cluster import Cluster
 from whale.config import Config
@@ -22,7 +21,7 @@ class Options:
     """``auto``, ``replica`` or ``annotated``."""
     batch: str = ""
     """``global``, ``local``, or empty: local for scripts that use annotations, else global."""
-    plan_path: Optional[str] = None
+    plan_path: str | None = None
     """A plan file to follow."""
     config: Config = dataclasses.field(default_factory=Config)
     """Everything else."""
@@ -43,12 +42,13 @@ class Options:
         except OSError as error:
             raise PlanError(f"cannot read the plan file {self.plan_path}: {error.strerror}") from None
         plan = load(text, self.plan_path)
-        if not plan.devices:
-            plan = dataclasses.replace(plan, devices=devices)
+        if not plan.devices and len(plan.shares) <= len(devices):
+            plan = dataclasses.replace(plan, devices=devices[: len(plan.shares)])
         strange = [d for d in plan.devices if d not in devices]
         if strange or len(plan.shares) > len(devices):
+            named = ", ".join(plan.devices) or f"{len(plan.shares)} devices"
             raise PlanError(
-                f"{self.plan_path}: the plan is for {', '.join(plan.devices)}; the cluster has {', '.join(devices)}",
+                f"{self.plan_path}: the plan is for {named}; the cluster has {', '.join(devices)}",
                 fix="make the plan for this cluster, or pass the --devices or --cluster it was made for",
             )
         return plan

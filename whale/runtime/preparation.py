@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import traceback
+from pathlib import Path
 
 from whale import _tf
 from whale.annotations.inline import function_ops, inline
-from whale.errors import VerifyError
 from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.planner.cut import Choice, choose
 from whale.rewriter.keys import KeyAllocator
-from whale.rewriter.lower import Feed, Lowered, Mesh, lower
+from whale.rewriter.lower import Feed, Mesh, lower
 from whale.rewriter.shadow import Shadow
+from whale.runtime.description import plan_lines, why_whole
 from whale.runtime.options import Options
 from whale.runtime.own_parallelism import already_parallel
 from whale.runtime.report import Report
 from whale.runtime.signature import Run
 from whale.sharding.order import Order, order
-from whale.sharding.propagate import Request
+from whale.sharding.propagate import Request, Source
 from whale.sharding.rules.state import holder_of, writes_variable
 from whale.sharding.sources import candidates
-
 
 FUNCTIONAL = frozenset(
     {
@@ -60,72 +61,79 @@ class Prepared:
     mirrored: frozenset[str] = frozenset()
 
 
+@dataclasses.dataclass(frozen=True)
+class _Subject:
+    """A run as names, functional control flow written out."""
+
+    user: Program
+    """The program that the shadow graph holds verbatim."""
+    program: Program
+    """The same with functions written out."""
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+    ordered: Order
+    """The ops of the run."""
+    sources: tuple[Source, ...]
+    """What is fed or drawn and may be cut."""
+    written: frozenset[str]
+    """Variables it writes."""
+    trains: bool
+    """Whether it writes variables from a batch or from gradients."""
+
+
 def prepare(
     program: Program, run: Run, shadow: Shadow, mesh: Mesh, keys: KeyAllocator, options: Options, number: int
 ) -> tuple[Prepared, Report]:
-    """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph."""
+    """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph.
+
+    What cannot be analysed or rewritten is not cut: the report says why, and the run is the user's own.
+    """
     start = time.perf_counter()
-    signature, user = run.signature, program
-    ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
-    program, fetches, targets = _without_functions(program, run, ops)
-    if program is not user:
-        ops = reachable(program, fetches, targets, signature.feeds)
-    ordered = order(ops, frozenset(signature.feeds))
-    written = frozenset(_written(program, ordered))
-    sources = tuple(candidates(ordered, run.feeds, run.shapes))
-    trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
+    subject = _subject(program, run)
 
     def stay(reason: str, small: bool = False) -> tuple[Prepared, Report]:
-        return Prepared(False, written, small, trains), Report(number, False, trains, reason)
+        prepared = Prepared(False, subject.written, small, subject.trains)
+        return prepared, Report(number, False, subject.trains, reason)
 
+    small = [s for s in subject.sources if s.count is not None and s.count < len(mesh.devices)]
+    sources = tuple(s for s in subject.sources if s not in small)
     if len(mesh.devices) == 1:
         return stay("one device")
-    parallel = already_parallel(ops)
+    parallel = already_parallel(subject.ordered.ops)
     if parallel:
         return stay(parallel)
-    small = [s for s in sources if s.count is not None and s.count < len(mesh.devices)]
-    sources = tuple(s for s in sources if s not in small)
     if not sources:
-        if small:
-            return stay("the batch has fewer samples than there are devices", small=True)
-        return stay("nothing is fed or drawn that can be cut")
-    sync, mode = options.config.batch.sync, options.config.random.mode
-    request = Request(
-        ordered,
-        dict(run.feeds),
-        sync=not mesh.local if sync is None else bool(sync),
-        independent=mode == "independent" or (not mode and mesh.local),
-    )
-    shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(program, s.tensor) for s in sources}
-    choice = choose(program, request, sources, shapes)
-    analysed = time.perf_counter()
-    if not choice.worthwhile:
-        return stay(_why_whole(choice))
+        tiny = "the batch has fewer samples than there are devices"
+        return stay(tiny if small else "nothing is fed or drawn that can be cut", bool(small))
     try:
+        choice = _choose(subject, run, sources, mesh, options)
+        analysed = time.perf_counter()
+        if not choice.worthwhile:
+            return stay(why_whole(choice))
         lowered = lower(
-            program,
+            subject.program,
             choice.analysis,
             choice.residence,
             shadow,
             mesh,
             keys,
-            fetches,
-            targets,
+            subject.fetches,
+            subject.targets,
             dict(run.feeds),
-            user,
+            subject.user,
             "" if number == 1 else f"run_{number}/",
         )
-    except (VerifyError, AssertionError) as fault:
+        emitted = time.perf_counter()
+        added = shadow.flush()
+    except Exception as fault:  # a fault of ours must not take the user's training down; it is told, with its place
         shadow.discard()
-        return stay(f"it cannot be rewritten: {fault}")
-    emitted = time.perf_counter()
-    added = shadow.flush()
+        return stay(f"Whale could not rewrite it (please report): {type(fault).__name__}: {fault}{_place(fault)}")
     seconds = {"analyse": analysed - start, "lower": emitted - analysed, "import": time.perf_counter() - emitted}
     prepared = Prepared(
         True,
         lowered.home_writes,
         False,
-        trains,
+        subject.trains,
         _groups(choice, run),
         bool(choice.analysis.batches.pinned),
         lowered.fetches,
@@ -134,7 +142,39 @@ def prepare(
         lowered.mirrored,
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
-    return prepared, Report(number, True, trains, "", _lines(choice, lowered, mesh), seconds, added, reduced)
+    lines = plan_lines(choice, lowered, mesh)
+    return prepared, Report(number, True, subject.trains, "", lines, seconds, added, reduced)
+
+
+def _subject(program: Program, run: Run) -> _Subject:
+    signature = run.signature
+    ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
+    inlined, fetches, targets = _without_functions(program, run, ops)
+    if inlined is not program:
+        ops = reachable(inlined, fetches, targets, signature.feeds)
+    ordered = order(ops, frozenset(signature.feeds))
+    sources = tuple(candidates(ordered, run.feeds, run.shapes))
+    written = frozenset(_written(inlined, ordered))
+    trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
+    return _Subject(program, inlined, fetches, targets, ordered, sources, written, trains)
+
+
+def _choose(subject: _Subject, run: Run, sources: tuple[Source, ...], mesh: Mesh, options: Options) -> Choice:
+    sync, mode = options.config.batch.sync, options.config.random.mode
+    request = Request(
+        subject.ordered,
+        dict(run.feeds),
+        sync=not mesh.local if sync is None else bool(sync),
+        independent=mode == "independent" or (not mode and mesh.local),
+    )
+    shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(subject.program, s.tensor) for s in sources}
+    return choose(subject.program, request, sources, shapes)
+
+
+def _place(fault: Exception) -> str:
+    """Where in Whale an exception was raised."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
 def _without_functions(
@@ -182,39 +222,3 @@ def _written(program: Program, ordered: Order) -> list[str]:
             if holder is not None:
                 found.append(holder)
     return found
-
-
-def _why_whole(choice: Choice) -> str:
-    worst = choice.worst
-    if worst is None:
-        return "no work depends on the batch"
-    decision = choice.analysis.decisions[worst.name]
-    reason = decision.declined or "it needs the whole batch"
-    return f"{_where(worst)}: {reason}"
-
-
-def _where(op: Op) -> str:
-    return f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "")
-
-
-def _lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
-    analysis = choice.analysis
-    lines = [
-        "batch: local, every replica draws its own" if mesh.local else "batch: global, the script's batch is cut",
-        f"{len(mesh.devices)} replicas on {', '.join(mesh.devices)}, shares {':'.join(str(s) for s in mesh.shares)}",
-        "batch cut: " + ", ".join(f"{s.tensor} on dim {s.dim}" for s in analysis.sources),
-        f"{choice.on_pieces:.1%} of the batch's work on pieces",
-    ]
-    if lowered.collectives:
-        count = sum(len(b) for b in lowered.collectives)
-        total = sum(t.bytes for b in lowered.collectives for t in b)
-        lines.append(f"all-reduce: {count} tensors in {len(lowered.collectives)} buckets, {total} bytes")
-    whole = [(op, analysis.decisions[op.name]) for op in analysis.order.ops]
-    for op, decision in whole:
-        if decision.declined:
-            lines.append(f"whole: {_where(op)}: {decision.declined}")
-    rough = sorted({d.approximate for _, d in whole if d.approximate})
-    lines.extend(f"approximate: {text}" for text in rough)
-    if not rough:
-        lines.append("exact: equals one device up to rounding")
-    return tuple(lines)

@@ -62,7 +62,9 @@ class Batches:
         if found is None:
             return D.symbol(name)
         inner = _bare(found)
-        return found if inner is None or inner == name else self.open(inner)
+        if inner is not None and inner != name:
+            return self.open(inner)
+        return D.substitute(found, {f"n{b}": self.size(b) for b in range(len(self._batches))})
 
     def equate(self, size: Dim, other: Dim) -> bool:
         """Whether two sizes that meet in an element-wise op are one; open ones are taken to be.

@@ -63,12 +63,10 @@ class Call:
 
     def numbers(self, index: int) -> list[int]:
         """Known value of an integer input as plain numbers, flattened; declines when it is not constant."""
-        numbers = []
-        for item in np.ravel(self.value(index)):
-            if not isinstance(item, (int, np.integer)):
-                raise Decline(f"the value of input {index} depends on sizes known only at the run")
-            numbers.append(int(item))
-        return numbers
+        flat = np.ravel(self.value(index))
+        if not all(isinstance(item, (int, np.integer)) for item in flat):
+            raise Decline(f"the value of input {index} depends on sizes known only at the run")
+        return [int(item) for item in flat]
 
     def axis(self, index: int, rank: int) -> int:
         """A constant axis input as a non-negative number."""

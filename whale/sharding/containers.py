@@ -21,20 +21,20 @@ GRADIENT = "/gradient/"
 class Containers:
     """Placement of the elements of each container."""
 
-    elements: dict[str, Placement] = dataclasses.field(default_factory=dict)
+    elements: dict[str, Placement] = dataclasses.field(default_factory=dict[str, Placement])
     """By the container's origin; absent while nothing is known."""
-    zeros: dict[str, bool] = dataclasses.field(default_factory=dict)
+    zeros: dict[str, bool] = dataclasses.field(default_factory=dict[str, bool])
     """Whether all elements written so far are zeros."""
-    common: dict[str, Fact] = dataclasses.field(default_factory=dict)
+    common: dict[str, Fact] = dataclasses.field(default_factory=dict[str, Fact])
     """Sizes and value that all elements share, where they do."""
-    forced: set[str] = dataclasses.field(default_factory=set)
+    forced: set[str] = dataclasses.field(default_factory=set[str])
     """Containers whose elements must be whole."""
     changed: bool = False
     """Set when a placement was widened since it was last cleared."""
 
     def write(self, origin: str, fact: Fact, placement: Placement, dims: Dims) -> Placement:
         """Notes that an element is written, placed and of sizes as given; returns where all elements are."""
-        self._note(origin, dims, fact.value)
+        self._note(origin, dims, fact.value, fact.origin)
         zero = fact.zero
         before, was_zero = self.elements.get(origin), self.zeros.get(origin, True)
         forward, _, gradient = origin.partition(GRADIENT)
@@ -44,7 +44,9 @@ class Containers:
             after = self._gradient(self.read(forward), placement, before)
         else:
             after = placement if before is None else join(before, placement, was_zero, zero)
-        self.zeros[origin] = was_zero and zero
+        if self.zeros.get(origin) != (was_zero and zero):
+            self.zeros[origin] = was_zero and zero
+            self.changed = True
         if after != before:
             self.elements[origin] = after
             self.changed = True
@@ -58,16 +60,29 @@ class Containers:
         partial = placement == PARTIAL and before in (None, PARTIAL)
         return PARTIAL if partial else REPLICATED
 
-    def _note(self, origin: str, dims: Dims, value: Value | None) -> None:
-        """Remembers what all elements have in common."""
-        known = Fact(dims=dims, value=value)
+    def _note(self, origin: str, dims: Dims, value: Value | None, inner: str | None) -> None:
+        """Remembers what all elements have in common; ``inner`` is the origin of elements that are containers."""
+        known = Fact(dims=dims, value=value, origin=inner)
         before = self.common.get(origin)
         if before is not None:
             same = before.value is not None and Fact(value=before.value) == Fact(value=value)
-            known = Fact(dims=dims if before.dims == dims else None, value=value if same else None)
+            known = Fact(
+                dims=dims if before.dims == dims else None,
+                value=value if same else None,
+                origin=self.tie(before.origin, inner),
+            )
         if before != known:
             self.common[origin] = known
             self.changed = True
+
+    def tie(self, *origins: str | None) -> str | None:
+        """One origin for containers that a tensor may be: their elements are cut alike, or all whole."""
+        known = [o for o in origins if o is not None]
+        filled = [o for o in known if o in self.elements]
+        if len({self.elements[o] for o in filled}) > 1:
+            for origin in filled:
+                self.force(origin)
+        return next(iter(filled or known), None)
 
     def force(self, origin: str) -> None:
         """Makes all elements whole: some op needs them so."""

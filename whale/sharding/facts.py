@@ -14,7 +14,7 @@ from whale.ir.placement import EACH, REPLICATED, Placement, Sharded
 Dims = Optional[tuple[Dim, ...]]
 """Global sizes of a tensor's dims; None for unknown rank."""
 
-Value = np.ndarray
+Value = np.ndarray[Any, np.dtype[Any]]
 """Array of dtype object holding ints and polynomials: the known global value of a small integer tensor."""
 
 
@@ -26,13 +26,13 @@ class Fact:
     """Where its pieces are."""
     dims: Dims = None
     """Its global sizes."""
-    value: Optional[Value] = None
+    value: Value | None = None
     """Its global value, for shapes, axes and the like."""
     zero: bool = False
     """Whether every element is zero (then it is partial as well as replicated)."""
-    iota: Optional[int] = None
+    iota: int | None = None
     """For ``range(batch size)``: the batch it counts."""
-    origin: Optional[str] = None
+    origin: str | None = None
     """For a handle or flow of a container: the op that made it."""
 
     def _key(self) -> tuple[object, ...]:
@@ -96,7 +96,7 @@ class Decision:
     """One per output."""
     recipe: str = "copy"
     """How the rewriter emits it: ``copy`` is one copy of the op per device."""
-    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Arguments of the recipe."""
     declined: str = ""
     """Why the op runs whole although an input is cut; empty when a rule applied."""

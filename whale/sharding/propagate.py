@@ -20,7 +20,7 @@ from whale.sharding.facts import Decision, Decline, Fact
 from whale.sharding.join import join
 from whale.sharding.order import BACK_EDGES, MERGES, Order
 from whale.sharding.rules import RULES
-from whale.sharding.rules.control import CONTAINERS
+from whale.sharding.rules.control import CONTAINERS, PASS_CONTAINERS
 from whale.sharding.rules.state import on_variable
 
 PATIENCE = 4
@@ -73,7 +73,7 @@ class Request:
     """The ops."""
     feeds: Mapping[str, TensorType]
     """Tensors whose value is given, with the shapes given."""
-    whole_ops: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    whole_ops: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     """Ops that must run whole, with the reason."""
     sync: bool = True
     """Whether statistics over the batch are exact."""
@@ -204,9 +204,13 @@ class _Run:
             try:
                 decision = rule(call)
             except Decline as why:
-                if call.op.type in CONTAINERS and call.ins[0].origin is not None:
-                    call.containers.force(call.ins[0].origin)
                 decision = call.whole(str(why) if cut else "")
+                rule = None
+        if rule is None or call.op.type not in PASS_CONTAINERS:
+            # Whoever reads a container without knowing how its elements are cut must find them whole.
+            for fact in call.ins:
+                if fact.origin is not None:
+                    call.containers.force(fact.origin)
         return self._with_value(call, decision)
 
     def _with_value(self, call: Call, decision: Decision) -> Decision:
@@ -236,15 +240,10 @@ class _Run:
         dims = known[0].dims
         if any(f.dims != dims for f in known):
             static = op.outputs[0].shape
-            if static is None:
-                dims = None
-            else:
-                dims = Call(op, (), self.batches).fact(placement).dims
+            dims = None if static is None else Call(op, (), self.batches).fact(placement).dims
         for tensor in op.inputs:
             self._loops[split_tensor(tensor)[0]] = placement
-        origins = [f.origin for f in known if f.origin is not None]
-        filled = [o for o in origins if o in self.containers.elements]
-        origin = next(iter(filled or origins), None)
+        origin = self.containers.tie(*(f.origin for f in known))
         out = Fact(placement, dims, zero=zero, origin=origin)
         index = Fact(REPLICATED, ())
         wants = tuple(None if f is not None and f.placement == placement else placement for f in ins)
@@ -261,7 +260,11 @@ class _Run:
 
     def _join(self, placement: Placement, fact: Fact, zero: bool) -> Placement:
         a, b = placement, fact.placement
-        if isinstance(a, Sharded) and isinstance(b, Sharded) and a.batch != b.batch:
-            if dataclasses.replace(a, batch=b.batch) == b:
-                self.batches.meet(a.batch, b.batch)
+        if (
+            isinstance(a, Sharded)
+            and isinstance(b, Sharded)
+            and a.batch != b.batch
+            and dataclasses.replace(a, batch=b.batch) == b
+        ):
+            self.batches.meet(a.batch, b.batch)
         return join(a, b, zero, fact.zero)

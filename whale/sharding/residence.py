@@ -270,7 +270,7 @@ class _Residence:
         if want is not None and want != placement:
             if isinstance(placement, Sharded) or placement in (PARTIAL, EACH):
                 return True
-            if isinstance(want, (Local, Relaxed)):
-                return False
         producer = split_tensor(tensor)[0]
+        if isinstance(want, (Local, Relaxed)) and self.analysis.decisions[producer].recipe.startswith("global_"):
+            return False  # every copy asks its own piece
         return op.name in self.everywhere and producer not in self.everywhere

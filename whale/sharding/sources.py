@@ -25,7 +25,6 @@ DRAWS = frozenset(
         "PyFuncStateless",
         "ParseExample",
         "ParseExampleV2",
-        "OptionalGetValue",
         "InfeedDequeue",
         "InfeedDequeueTuple",
     ]
@@ -54,7 +53,7 @@ def candidates(order: Order, feeds: Mapping[str, TensorType], counts: Mapping[st
 
 
 def _drawn(op: Op, feeds: Mapping[str, TensorType]) -> list[Source]:
-    result = []
+    result: list[Source] = []
     for index, kind in enumerate(op.outputs):
         tensor = op.output(index)
         if tensor in feeds or not kind.shape or kind.shape[0] == 1 or kind.dtype in ("resource", "variant"):

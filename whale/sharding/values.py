@@ -38,7 +38,7 @@ def array(items: Any) -> Value:
     """An array of dtype object, from a nested list or an array of numbers."""
     result = np.array(items, dtype=object)
     if result.dtype == object and isinstance(items, np.ndarray):
-        result = np.frompyfunc(int, 1, 1)(items) if items.size else result
+        result = np.frompyfunc(int, 1, 1)(result) if result.size else result
         result = np.asarray(result, dtype=object)
     return result
 
@@ -181,7 +181,7 @@ def _gather(op: Op, ins: tuple[Fact, ...]) -> Value | None:
         return None
     if any(not 0 <= i < values[0].shape[0] for i in indices):
         return None
-    return np.asarray(values[0][np.array(indices, dtype=int).reshape(values[1].shape)], dtype=object)
+    return np.asarray(values[0][np.reshape(np.array(indices, dtype=int), values[1].shape)], dtype=object)
 
 
 def _reduce(function: Callable[[Dim, Dim], Dim], start: Dim) -> Evaluator:
@@ -213,7 +213,7 @@ def _reshape(op: Op, ins: tuple[Fact, ...]) -> Value | None:
     target = None if values is None else _indices(values[1])
     if values is None or target is None:
         return None
-    return values[0].reshape(target)
+    return np.reshape(values[0], target)
 
 
 def _expand_dims(op: Op, ins: tuple[Fact, ...]) -> Value | None:
@@ -280,7 +280,7 @@ def _transpose(op: Op, ins: tuple[Fact, ...]) -> Value | None:
 def _reverse(op: Op, ins: tuple[Fact, ...]) -> Value | None:
     values = _known(ins)
     axes = None if values is None else _indices(values[1])
-    return None if values is None or axes is None else np.flip(values[0], axes)
+    return None if values is None or axes is None else np.flip(values[0], tuple(axes))
 
 
 def _broadcast_args(op: Op, ins: tuple[Fact, ...]) -> Value | None:
@@ -308,11 +308,16 @@ def broadcast(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 def _compare(function: Callable[[int, int], bool]) -> Evaluator:
+    def number(a: int, b: int) -> int:
+        return int(function(a, b))
+
+    apply = np.frompyfunc(number, 2, 1)
+
     def evaluator(op: Op, ins: tuple[Fact, ...]) -> Value | None:
         values = _known(ins)
         if values is None or any(not isinstance(i, int) for v in values for i in np.ravel(v)):
             return None
-        return np.asarray(np.frompyfunc(lambda a, b: int(function(a, b)), 2, 1)(*values), dtype=object)
+        return np.asarray(apply(*values), dtype=object)
 
     return evaluator
 

@@ -125,14 +125,15 @@ def read(add: int, value_out: int = 0) -> Rule:
         stored = call.containers.read(origin)
         placement: Placement = stored.on(stored.dim + add) if isinstance(stored, Sharded) else stored
         wants: list[Want] = [None if f.origin else REPLICATED for f in call.ins]
-        outs = []
+        outs: list[Fact] = []
         for i in range(len(call.op.outputs)):
             if i == value_out:
                 common = call.containers.common.get(origin, Fact())
                 dims = None if common.dims is None else (*([None] * add), *common.dims)
                 value = common.value if not add and placement == REPLICATED else None
                 zero = call.containers.zeros.get(origin, False)
-                outs.append(call.fact(placement, dims, i, value=value, zero=zero))
+                out = call.fact(placement, dims, i, value=value, zero=zero)
+                outs.append(dataclasses.replace(out, origin=common.origin))
             else:
                 outs.append(dataclasses.replace(call.fact(REPLICATED, None, i), origin=origin))
         return call.decide(wants, *outs)
@@ -268,3 +269,14 @@ for _name in _ELEMENT_SHAPE:
 
 CONTAINERS = frozenset(name for name in RULES if name.startswith(("Tensor", "Stack", "Empty", "Optional")))
 """Op types that make, write or read a container; their state is each copy's own."""
+
+PASS_CONTAINERS = CONTAINERS | {
+    "Enter",
+    "Exit",
+    "NextIteration",
+    "Switch",
+    "Identity",
+    "AddN",
+    "ZerosLike",
+}
+"""Op types whose rules know containers: those that use them, and those that pass them on."""

@@ -143,9 +143,9 @@ def zeros_like(call: Call) -> Decision:
 
 def select(call: Call) -> Decision:
     """``where(c, a, b)``: old form (a vector condition picks rows) and broadcasting form."""
-    if partial_or_zero(call.ins[1]) and partial_or_zero(call.ins[2]) and not call.ins[0].sharded:
-        if is_partial(call.ins[1]) or is_partial(call.ins[2]):
-            return call.decide([REPLICATED, PARTIAL, PARTIAL], call.fact(PARTIAL, call.ins[1].dims))
+    summed = all(map(partial_or_zero, call.ins[1:3])) and any(map(is_partial, call.ins[1:3]))
+    if summed and not call.ins[0].sharded:
+        return call.decide([REPLICATED, PARTIAL, PARTIAL], call.fact(PARTIAL, call.ins[1].dims))
     condition, data = call.ins[0], call.ins[1]
     if call.op.type == "Select" and condition.rank == 1 and (data.rank or 0) > 1:
         wants, placement, dims = spread(call, [1, 2])
@@ -187,14 +187,14 @@ RULES: dict[str, Rule] = {
         nonlinear,
         "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Bitcast BitwiseAnd BitwiseOr BitwiseXor Ceil ClipByValue Complex "
         "ComplexAbs Angle Cos Cosh Digamma Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 Floor FloorDiv FloorMod "
-        "Greater GreaterEqual Igamma IgammaGradA Igammac Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu LeakyReluGrad "
-        "Less LessEqual Lgamma Log Log1p LogicalAnd LogicalNot LogicalOr Maximum Minimum Mod MulNoNan Ndtri NextAfter "
-        "NotEqual Polygamma Pow Reciprocal ReciprocalGrad Relu ReluGrad Relu6 Relu6Grad Rint Round Rsqrt RsqrtGrad "
-        "Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad Sqrt SqrtGrad "
-        "Square SquaredDifference Tan Tanh TanhGrad TruncateDiv TruncateMod Xdivy Xlogy Xlog1py Zeta ApproximateEqual "
-        "LeftShift RightShift PopulationCount BesselI0e BesselI1e QuantizeAndDequantizeV2 FakeQuantWithMinMaxArgs "
-        "FakeQuantWithMinMaxArgsGradient StringToNumber StringStrip StringLower StringUpper AsString StringToHashBucket "
-        "StringToHashBucketFast StringToHashBucketStrong StringLength RegexReplace RegexFullMatch DecodeBase64 "
-        "StaticRegexReplace StaticRegexFullMatch Substr",
+        "Greater GreaterEqual Igamma IgammaGradA Igammac Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu "
+        "LeakyReluGrad Less LessEqual Lgamma Log Log1p LogicalAnd LogicalNot LogicalOr Maximum Minimum Mod MulNoNan "
+        "Ndtri NextAfter NotEqual Polygamma Pow Reciprocal ReciprocalGrad Relu ReluGrad Relu6 Relu6Grad Rint Round "
+        "Rsqrt RsqrtGrad Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad "
+        "Sqrt SqrtGrad Square SquaredDifference Tan Tanh TanhGrad TruncateDiv TruncateMod Xdivy Xlogy Xlog1py Zeta "
+        "ApproximateEqual LeftShift RightShift PopulationCount BesselI0e BesselI1e QuantizeAndDequantizeV2 "
+        "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient StringToNumber StringStrip StringLower StringUpper "
+        "AsString StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringLength RegexReplace "
+        "RegexFullMatch DecodeBase64 StaticRegexReplace StaticRegexFullMatch Substr",
     ),
 }

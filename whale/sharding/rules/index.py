@@ -73,9 +73,9 @@ def gather_nd(call: Call) -> Decision:
     if params.dims is not None and indices.dims is not None and isinstance(indices.dims[-1], int):
         dims = (*indices.dims[:-1], *params.dims[indices.dims[-1] :])
     cut = params.sharded
-    if cut and cut.dim == 0 and cut.plain and indices.iota is not None:
-        if call.batches.meet(indices.iota, cut.batch):
-            return call.decide([None, cut], call.fact(cut, dims), recipe="rebased", index=1)
+    counted = indices.iota if cut and cut.dim == 0 and cut.plain else None
+    if cut and counted is not None and call.batches.meet(counted, cut.batch):
+        return call.decide([None, cut], call.fact(cut, dims), recipe="rebased", index=1)
     if indices.sharded:
         if indices.sharded.dim == (indices.rank or 0) - 1:
             raise Decline("its coordinates are cut")
@@ -109,7 +109,7 @@ def segment_sum(call: Call) -> Decision:
     data, ids, count = call.ins
     dims: tuple[Dim | None, ...] | None = None
     if data.dims is not None and ids.dims is not None:
-        size = None if count.value is None else count.value[()]
+        size = None if count.value is None else count.value.item()
         dims = (size, *data.dims[len(ids.dims) :])
     cut = data.sharded
     if cut is None and not ids.sharded:

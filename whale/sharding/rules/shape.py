@@ -7,6 +7,7 @@ scale with the batch are replaced by the copy's share.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from whale.ir import dims as D
 from whale.ir.dims import Dim
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.sharding.call import Call, is_partial, partial_or_zero
-from whale.sharding.facts import Decision, Decline, Fact, Local, Want
+from whale.sharding.facts import Decision, Decline, Fact, Local, Value, Want
 from whale.sharding.values import array, broadcast
 
 Rule = Callable[[Call], Decision]
@@ -107,12 +108,11 @@ def reshape(call: Call) -> Decision:
         out = _from_static(call)
     cut = split_cut(call, fact.sharded, call.dims(0), out)
     explicit = target is None or target[cut.dim] != -1
-    fixed = ()
-    if target is not None and -1 in target and not explicit:
-        fixed = ()
-    elif target is not None and -1 in target:
+    fixed: tuple[tuple[int, int], ...] = ()
+    if explicit and target is not None and -1 in target:
         at = list(target).index(-1)
-        fixed = ((at, out[at]),) if isinstance(out[at], int) else ()
+        inferred = out[at]
+        fixed = ((at, inferred),) if isinstance(inferred, int) else ()
     want: Want = REPLICATED
     if explicit:
         want = Local(cut.batch, (cut.dim,), fixed)
@@ -164,7 +164,7 @@ def squeeze(call: Call) -> Decision:
         raise Decline("squeezes the batch dim")
     dims = tuple(d for i, d in enumerate(fact.dims) if i not in axes)
     placement = fact.placement
-    params = {}
+    params: dict[str, Any] = {}
     if isinstance(placement, Sharded):
         placement = placement.on(placement.dim - sum(a < placement.dim for a in axes))
         params = {"attrs": {"squeeze_dims": sorted(axes)}}
@@ -237,7 +237,7 @@ def unpack(call: Call) -> Decision:
     return call.decide([None], *outputs)
 
 
-def _unpacked(fact: Fact, axis: int, index: int) -> np.ndarray | None:
+def _unpacked(fact: Fact, axis: int, index: int) -> Value | None:
     if fact.value is None or axis != 0:
         return None
     return np.asarray(fact.value[index], dtype=object)
@@ -299,7 +299,7 @@ def split(call: Call) -> Decision:
         if call.op.type != "Split" or outer is None:
             raise Decline("splits the batch")
         placement = Sharded(axis, placement.batch, outer, placement.inner)
-    outputs = []
+    outputs: list[Fact] = []
     for i, size in enumerate(sizes):
         dims: list[Dim | None] = [*fact.dims]
         dims[axis] = None if size is None or size == -1 else size
@@ -525,7 +525,7 @@ def one_hot(call: Call) -> Decision:
         return _unranked(call)
     axis = call.attr("axis", -1)
     axis = len(fact.dims) if axis == -1 else axis
-    depth = None if call.ins[1].value is None else call.ins[1].value[()]
+    depth = None if call.ins[1].value is None else call.ins[1].value.item()
     dims = (*fact.dims[:axis], depth, *fact.dims[axis:])
     rest: list[Want] = [REPLICATED] * (len(call.ins) - 1)
     if fact.sharded is None:
@@ -545,7 +545,7 @@ def decode_raw(call: Call) -> Decision:
 def range_(call: Call) -> Decision:
     """Range: whole; one that counts the samples is remembered as such."""
     iota = None
-    values = [f.value[()] if f.value is not None else None for f in call.ins]
+    values = [f.value.item() if f.value is not None else None for f in call.ins]
     dims: tuple[Dim | None, ...] = (None,)
     if values[0] == 0 and values[2] == 1 and values[1] is not None:
         dims = (values[1],)
@@ -572,7 +572,7 @@ def broadcast_gradient_args(call: Call) -> Decision:
         return call.whole()
     rank = max(len(left), len(right))
     merged = broadcast(tuple(left), tuple(right))
-    outputs = []
+    outputs: list[list[int]] = []
     for own in (left, right):
         axes: list[int] = []
         for i in range(rank):
@@ -608,16 +608,16 @@ def _scaled(call: Call, sizes: list[Dim]) -> tuple[int, tuple[int, ...]] | None:
 
 def concat_offset(call: Call) -> Decision:
     """Offsets of concatenated tensors, of the whole."""
-    facts = []
-    axis = call.ins[0].value
+    facts: list[Fact] = []
+    axis = None if call.ins[0].value is None else call.ins[0].value.item()
     running: Dim = 0
     shapes = [f.value for f in call.ins[1:]]
     for i, shape in enumerate(shapes):
         value = None
         if axis is not None and all(s is not None for s in shapes) and shape is not None:
             offsets: list[Dim] = [0] * len(shape)
-            offsets[axis[()]] = running
-            running = D.add(running, shape[axis[()]])
+            offsets[axis] = running
+            running = D.add(running, shape[axis])
             value = array(offsets)
         facts.append(call.fact(REPLICATED, None, i, value=value))
     return call.decide([REPLICATED] * len(call.ins), *facts)
