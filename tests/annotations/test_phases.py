@@ -202,9 +202,7 @@ def test_slots_of_an_optimizer_written_in_small_ops() -> None:
     variables = build("mlp_tape").variables
     assert variables["hidden_kernel_moment"].slot_of == "hidden/kernel"
     assert variables["out_bias_moment"].slot_of == "out/bias"
-    assert variables["hidden/kernel"].gradients == ("gradient_tape/MatMul_1/MatMul:0",) or all(
-        "gradient_tape" in tensor for tensor in variables["hidden/kernel"].gradients
-    )
+    assert all(len(variable.gradients) == 1 for variable in variables.values() if variable.trainable)
 
 
 @pytest.mark.parametrize("resource", [False, True], ids=["ref", "resource"])

@@ -12,7 +12,8 @@ import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
 
-from whale.annotations.writes import Write, names
+from whale.annotations.op_kinds import names
+from whale.annotations.writes import Write
 from whale.ir.flow import Flow
 from whale.ir.program import Op, Shape, split_tensor
 from whale.sharding.rules.state import HOLDERS, holder_of

@@ -26,34 +26,17 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping
 
+from whale.annotations.forward_ops import forward_ops
 from whale.annotations.gradients import backward_region, is_seed, positions, same_pass
+from whale.annotations.op_kinds import ASKS, CHECKPOINT, INITIALISES, SHAPES, is_source
 from whale.annotations.peel import Part, Peeling
-from whale.annotations.writes import RESTORES, Writes, direct_reads, names, writes_of
+from whale.annotations.writes import Writes, direct_reads, writes_of
 from whale.ir.flow import Flow, flow
 from whale.ir.program import Op, Phase, Program
 from whale.sharding.rules.state import HOLDERS
 
-SOURCES = names(
-    "Placeholder PlaceholderV2 PlaceholderWithDefault Iterator IteratorV2 OneShotIterator AnonymousIterator "
-    "AnonymousIteratorV2 AnonymousIteratorV3 IteratorGetNext IteratorGetNextSync IteratorGetNextAsOptional "
-    "IteratorToStringHandle IteratorFromStringHandle IteratorFromStringHandleV2 OptionalGetValue InfeedDequeue "
-    "InfeedDequeueTuple Unstage Stage ReadFile MatchingFiles"
-)
-"""Op types that bring batches into a graph; queues, readers and datasets are known by their names."""
-
-_PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
-_SOURCE_WORDS = ("Queue", "Reader", "Dataset")
-_SHAPES = names("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs")
-"""Ops whose values do not depend on the values of their inputs."""
-_CHECKPOINT = names("Save SaveSlices SaveV2 MergeV2Checkpoints ShardedFilename ShardedFilespec") | RESTORES
-_INITIALISES = names(
-    "InitializeTable InitializeTableV2 InitializeTableFromTextFile InitializeTableFromTextFileV2 LookupTableImport "
-    "LookupTableImportV2 MakeIterator"
-)
-_ASKS = frozenset({"IsVariableInitialized", "VarIsInitializedOp"})
 _JOINS = frozenset({"AddN", "ConcatV2", "AddV2", "UnsortedSegmentSum"})
 """How ``tf.gradients`` joins the gradients of a tensor that several ops read."""
 
@@ -79,7 +62,7 @@ def classify(program: Program, trainable: Iterable[str]) -> Program:
 def classify_flow(program: Program, edges: Flow, writes: Writes, trainable: frozenset[str]) -> Program:
     """As ``classify``, for edges and writes that are known already."""
     phases = _Phases(edges, writes, trainable).run()
-    notes = _forward_ops(edges, phases)
+    notes = forward_ops(edges, phases)
     ops = {name: op.classified(phases[name], notes.get(name)) for name, op in program.ops.items()}
     return dataclasses.replace(program, ops=ops)
 
@@ -125,7 +108,7 @@ class _Phases:
                     value |= _VARIABLE
                 elif name in self.sources:
                     value |= _BATCH
-                elif op.type not in _SHAPES:
+                elif op.type not in SHAPES:
                     for producer in edges.producers[name]:
                         value |= bits.get(producer, 0)
                 frame = frames.get(name)
@@ -149,9 +132,9 @@ class _Phases:
         for write in self.writes.initialisers.values():
             found[write.op.name] = Phase.INIT
         for op in edges.order:
-            if op.type in _CHECKPOINT:
+            if op.type in CHECKPOINT:
                 found[op.name] = Phase.SAVE
-            elif op.type in _INITIALISES or op.type in _ASKS:
+            elif op.type in INITIALISES or op.type in ASKS:
                 found[op.name] = Phase.INIT
             elif "Summary" in op.type:
                 found[op.name] = Phase.OTHER
@@ -188,7 +171,7 @@ class _Phases:
             if self.found[op.name] in (Phase.SAVE, Phase.INIT) and op.name not in written:
                 readers = [self.found[reader] for reader in self.edges.readers[op.name]]
                 step = [phase for phase in readers if phase in _STEP]
-                if step and op.type not in _INITIALISES:
+                if step and op.type not in INITIALISES:
                     self.found[op.name] = Phase.FORWARD if Phase.INPUT not in step else Phase.INPUT
 
     # -- the backward pass and the update ----------------------------------------------------------------------
@@ -371,50 +354,5 @@ class _Phases:
                 found[op.name] = next((p for p in (Phase.INIT, Phase.SAVE) if p in waits), Phase.OTHER)
 
 
-def is_source(op: Op) -> bool:
-    """Whether an op brings batches into the graph, or belongs to the pipeline that makes them."""
-    return _is_source_type(op.type) or (op.type in _PYTHON and not op.inputs)
-
-
-@functools.cache
-def _is_source_type(op_type: str) -> bool:
-    return op_type in SOURCES or any(word in op_type for word in _SOURCE_WORDS)
-
-
 def _has_place(op: Op) -> bool:
-    return op.type in _CHECKPOINT or op.type in _INITIALISES or "Summary" in op.type
-
-
-def _forward_ops(edges: Flow, phases: dict[str, Phase]) -> dict[str, str]:
-    """The forward op of each op of the backward pass: as noted, else as structure says, else as its neighbours'."""
-    backward = [op for op in edges.order if phases[op.name] is Phase.BACKWARD]
-    found: dict[str, str] = {}
-    for op in backward:
-        forward = op.forward if op.forward in edges.ops else _counterpart(edges, phases, op)
-        if forward is not None:
-            found[op.name] = forward
-    for op in backward:
-        if op.name not in found:
-            inherited = next((found[name] for name in edges.producers[op.name] if name in found), None)
-            if inherited is not None:
-                found[op.name] = inherited
-    for op in reversed(backward):
-        if op.name not in found:
-            inherited = next((found[name] for name in edges.readers[op.name] if name in found), None)
-            if inherited is not None:
-                found[op.name] = inherited
-    return found
-
-
-def _counterpart(edges: Flow, phases: dict[str, Phase], op: Op) -> str | None:
-    """The forward op whose values a gradient op reads and whose type its own type begins with."""
-    if op.forward is not None:
-        return None
-    for name in edges.producers[op.name]:
-        if phases[name] not in (Phase.FORWARD, Phase.INPUT):
-            continue
-        for candidate in (name, *edges.readers[name]):
-            other = edges.ops[candidate].type.rstrip("V23")
-            if phases[candidate] is Phase.FORWARD and op.type.startswith(other):
-                return candidate
-    return None
+    return op.type in CHECKPOINT or op.type in INITIALISES or "Summary" in op.type

@@ -7,18 +7,10 @@ import functools
 from collections.abc import Mapping
 
 from whale import _tf
+from whale.annotations.op_kinds import RESTORES
 from whale.ir.flow import Flow
 from whale.ir.program import Op
 from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable
-
-
-def names(text: str) -> frozenset[str]:
-    """The words of a text, for tables of op types."""
-    return frozenset(text.split())
-
-
-RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
-"""Ops that read a checkpoint."""
 
 _PLAIN_ASSIGNS = frozenset({"Assign", "AssignVariableOp"})
 _GRADIENT_ARGUMENTS = ("grad", "delta", "updates", "value")

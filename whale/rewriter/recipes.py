@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from whale.ir.placement import REPLICATED, Sharded
 from whale.ir.program import Op
 from whale.rewriter import batch_norm
-from whale.rewriter.build import Place
+from whale.rewriter.build import Place, type_attr
 from whale.rewriter.counts import global_count
 from whale.sharding.facts import Decision
 
@@ -120,15 +120,17 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
     at = decision.params["index"]
     tensor = op.inputs[at]
     dtype, build = lowering.dtype(tensor), lowering.builder
-    width = (lowering.fact(tensor).dims or (None,))[-1]
     for replica in lowering.replicas:
         place = lowering.place(tensor, replica)
         piece = lowering.get(tensor, decision.wants[at], replica)
         cut = decision.wants[at] or lowering.fact(tensor).placement
-        assert isinstance(cut, Sharded) and isinstance(width, int)
+        assert isinstance(cut, Sharded)
         offset = build.cast(place, lowering.sizes.scalar(place, cut.batch, "offset"), "int32", dtype)
         zero = build.const(place, 0, dtype)
-        row = build.pack(place, [offset, *([zero] * (width - 1))], dtype)
+        width = build.element(place, build.shape(place, piece, dtype), len(lowering.fact(tensor).dims or ()) - 1, "int32")
+        attrs = {"T": type_attr(dtype), "TI": type_attr("int32"), "axis": -1}
+        first = build.const(place, 0, "int32")
+        row = build.node(place, "OneHot", [first, width, offset, zero], "whale/one_hot", attrs)
         inputs = [
             build.binary(place, "Sub", piece, row, dtype) if i == at else lowering.get(t, w, replica)
             for i, (t, w) in enumerate(zip(op.inputs, decision.wants))

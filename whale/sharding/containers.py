@@ -44,6 +44,8 @@ class Containers:
             after = self._gradient(self.read(forward), placement, before)
         else:
             after = placement if before is None else join(before, placement, was_zero, zero)
+            if after == REPLICATED and REPLICATED not in (before, placement):
+                self.forced.add(origin)  # what met a conflict stays whole, or it would never settle
         if self.zeros.get(origin) != (was_zero and zero):
             self.zeros[origin] = was_zero and zero
             self.changed = True

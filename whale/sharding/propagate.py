@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from whale.errors import VerifyError
 from whale.ir import dims as D
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Placement, Sharded
 from whale.ir.program import Op, TensorType, split_tensor
@@ -18,10 +19,16 @@ from whale.sharding.call import Call
 from whale.sharding.containers import Containers
 from whale.sharding.facts import Decision, Decline, Fact
 from whale.sharding.join import join
-from whale.sharding.order import BACK_EDGES, MERGES, Order
+from whale.sharding.order import BACK_EDGES, ENTERS, MERGES, Order
 from whale.sharding.rules import RULES
 from whale.sharding.rules.control import CONTAINERS, PASS_CONTAINERS
 from whale.sharding.rules.state import on_variable
+
+CARRIERS = BACK_EDGES | ENTERS
+"""What stands between a loop's Merge and the values it carries."""
+
+MOST_PASSES = 60
+"""Passes over the ops after which a propagation is given up."""
 
 PATIENCE = 4
 """How often what a loop carries may change before it is taken whole."""
@@ -133,19 +140,22 @@ class _Run:
 
     def fixed_point(self) -> None:
         """Passes over the ops until nothing changes."""
-        again = bool(self.request.order.frames)
+        again, passes = bool(self.request.order.frames), 0
         while True:
             self.containers.changed = False
             changed = False
             for op in self.request.order.ops:
                 changed |= self._visit(op)
+            passes += 1
+            if passes > MOST_PASSES:
+                raise VerifyError(f"the placement of what loops carry does not settle in {MOST_PASSES} passes")
             if self.batches.stale or (not (changed and again) and not self.containers.changed):
                 return
 
     def _visit(self, op: Op) -> bool:
         ins = tuple(self.facts.get(t) for t in op.inputs)
         container = op.type in CONTAINERS
-        loop = op.type in MERGES or op.type in BACK_EDGES
+        loop = op.type in MERGES or op.type in CARRIERS
         if not container and not loop and self._seen.get(op.name, ()) == ins and op.name in self.decisions:
             return False
         self._seen[op.name] = ins
@@ -185,8 +195,8 @@ class _Run:
         if reason:
             return call.whole(reason if cut else "")
         decision = self._apply(call)
-        if op.type in BACK_EDGES and op.name in self._loops:
-            # The bridge to what the loop carries stands before the back edge: nothing may stand on it.
+        if op.type in CARRIERS and op.name in self._loops:
+            # The bridge to what the loop carries stands before it enters or goes round: nothing may stand between.
             carried = self._loops[op.name]
             out = dataclasses.replace(decision.outputs[0], placement=carried)
             want = None if known[0].placement == carried else carried
@@ -211,7 +221,14 @@ class _Run:
             for fact in call.ins:
                 if fact.origin is not None:
                     call.containers.force(fact.origin)
-        return self._with_value(call, decision)
+        return self._with_value(call, self._feasible(call, decision))
+
+    def _feasible(self, call: Call, decision: Decision) -> Decision:
+        """The decision, or the op whole where a piece is wanted of a tensor whose rank is not known."""
+        for index, (want, fact) in enumerate(zip(decision.wants, call.ins)):
+            if isinstance(want, Sharded) and want != fact.placement and fact.dims is None:
+                return call.whole(f"the rank of input {index} is unknown")
+        return decision
 
     def _with_value(self, call: Call, decision: Decision) -> Decision:
         if not decision.outputs or decision.outputs[0].value is not None:
@@ -252,9 +269,9 @@ class _Run:
         return Decision(wants, (out, index), declined=reason)
 
     def _carried_back(self, tensor: str, fact: Fact | None) -> Fact | None:
-        """What a loop brings to its Merge: what enters the NextIteration, before it is made to fit."""
+        """What comes to a loop's Merge: what the Enter or NextIteration reads, before it is made to fit."""
         producer = self._by_name.get(split_tensor(tensor)[0])
-        if fact is None or producer is None or producer.type not in BACK_EDGES:
+        if fact is None or producer is None or producer.type not in CARRIERS:
             return fact
         return self.facts.get(producer.inputs[0], fact)
 

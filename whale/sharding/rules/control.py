@@ -69,6 +69,9 @@ def write(value_at: int, drop: int) -> Rule:
         if isinstance(placement, Sharded) and drop:
             placement = REPLICATED if placement.dim == 0 else placement.on(placement.dim - 1)
         dims = None if fact.dims is None else fact.dims[drop:]
+        known = call.containers.elements.get(origin)
+        if isinstance(known, Sharded) and isinstance(placement, Sharded) and call.one_cut(known, placement):
+            placement = known
         stored = call.containers.write(origin, fact, placement, dims)
         want: Want = stored.on(stored.dim + drop) if isinstance(stored, Sharded) else stored
         wants: list[Want] = [None if f.origin else REPLICATED for f in call.ins]
@@ -160,17 +163,22 @@ def of_lists(rule: Rule) -> Rule:
 
     def wrapped(call: Call) -> Decision:
         origins = [f.origin for f in call.ins]
-        if not origins or any(o is None for o in origins):
-            return rule(call)
+        if call.op.outputs[0].dtype != "variant" or any(o is None for o in origins):
+            decision = rule(call)  # of a TensorArray's flow, a plain number that only orders its writes
+            flow = next((o for o in origins if o is not None), None) if call.op.type == "AddN" else None
+            out = dataclasses.replace(decision.outputs[0], origin=flow)
+            return dataclasses.replace(decision, outputs=(out, *decision.outputs[1:]))
         known = [o for o in origins if o is not None]
         placements = {call.containers.elements[o] for o in known if o in call.containers.elements}
-        if len(placements) > 1:
+        if len(placements) > 1 or call.op.name in call.containers.forced:
             for origin in known:
                 call.containers.force(origin)
             placements = {REPLICATED}
         common = call.containers.common.get(known[0], Fact())
         for placement in placements:
-            call.containers.write(call.op.name, common, placement, common.dims)
+            for origin in (*known, call.op.name):
+                if origin not in call.containers.elements:
+                    call.containers.write(origin, common, placement, common.dims)
         out = dataclasses.replace(call.fact(REPLICATED, ()), origin=call.op.name)
         return call.decide([None] * len(call.ins), out)
 

@@ -609,7 +609,7 @@ def _scaled(call: Call, sizes: list[Dim]) -> tuple[int, tuple[int, ...]] | None:
 def concat_offset(call: Call) -> Decision:
     """Offsets of concatenated tensors, of the whole."""
     facts: list[Fact] = []
-    axis = None if call.ins[0].value is None else call.ins[0].value.item()
+    axis: int | None = None if call.ins[0].value is None else call.ins[0].value.item()
     running: Dim = 0
     shapes = [f.value for f in call.ins[1:]]
     for i, shape in enumerate(shapes):
