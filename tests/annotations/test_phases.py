@@ -237,3 +237,22 @@ def test_classify_needs_only_names() -> None:
         mlp_adam()
         captured = capture(graph)
         assert phases(classify(captured, trainable_names(graph))) == phases(complete(captured, graph))
+
+
+def test_an_imported_meta_graph() -> None:
+    with new_graph() as graph:
+        x, labels = batch()
+        tf.train.AdamOptimizer().minimize(mlp_loss(x, labels), name="train")
+        tf.train.Saver()
+        program = complete(capture(graph), graph)
+        exported = tf.train.export_meta_graph(graph=graph)
+    with new_graph() as imported:
+        tf.train.import_meta_graph(exported, import_scope="again")
+        again = complete(capture(imported), imported)
+    assert verify(again) == []
+    for name, op in program.ops.items():
+        if op.phase in (Phase.BACKWARD, Phase.UPDATE, Phase.FORWARD):
+            assert again.ops[f"again/{name}"].phase is op.phase, name
+    assert again.variables["again/out/kernel"].gradients == tuple(
+        f"again/{tensor}" for tensor in program.variables["out/kernel"].gradients
+    )

@@ -84,7 +84,7 @@ def relative_difference(expected: float, actual: float) -> float:
 def compare_values(expected: Trace, actual: Trace, tolerance: float = TOLERANCE) -> Comparison:
     """Compare every number: for scripts of which two plain runs agree."""
     findings = list(layout_differences(expected, actual))
-    fetched = [pair for _, *pair in _fetched_pairs(expected, actual)]
+    fetched = [(where, left, right) for _, where, left, right in _fetched_pairs(expected, actual)]
     norms = list(_norm_pairs(expected, actual))
     for kind, pairs in (("fetched floats", fetched), ("norms of variables", norms)):
         outside = [pair for pair in pairs if relative_difference(pair[1], pair[2]) > tolerance]
@@ -102,22 +102,26 @@ def compare_rounding(
 ) -> Comparison:
     """Compare every number, allowing what plain TensorFlow differs by when it rounds in another way.
 
-    For scripts whose training amplifies rounding. ``rounded`` holds plain runs of the same script with other kernels.
+    For scripts whose training amplifies rounding. ``rounded`` holds plain runs of the same script with other kernels or nudged feeds.
     What a number may differ by is `ROUNDING_FACTOR` times the largest difference that one of them has shown up to that
     call (or, for variables, among all norms), and ``tolerance`` at least: so calls before the first divergence of
     plain TensorFlow itself are held to ``tolerance``, and no later one may diverge faster.
     """
     findings = list(layout_differences(expected, actual))
-    grown = Envelope.of(expected, rounded)
-    pairs = [(grown.at(number), where, left, right) for number, where, left, right in _fetched_pairs(expected, actual)]
-    pairs += [(grown.norms, *pair) for pair in _norm_pairs(expected, actual)]
-    differences = [(relative_difference(left, right), grown, where) for grown, where, left, right in pairs]
+    drift = Envelope.of(expected, rounded)
+    differences = [
+        (relative_difference(left, right), drift.at(number), where)
+        for number, where, left, right in _fetched_pairs(expected, actual)
+    ]
+    differences += [
+        (relative_difference(left, right), drift.norms, where) for where, left, right in _norm_pairs(expected, actual)
+    ]
     for found, allowed, where in differences:
         if found > max(tolerance, ROUNDING_FACTOR * allowed):
             findings.append(f"{where} differs by {found:.1e}, plain TensorFlow that rounds otherwise by {allowed:.1e}")
             break
     largest = max((found for found, _, _ in differences), default=math.nan)
-    return Comparison(len(differences), largest, tuple(findings), grown.end)
+    return Comparison(len(differences), largest, tuple(findings), drift.end)
 
 
 @dataclasses.dataclass(frozen=True)

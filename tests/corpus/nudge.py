@@ -3,8 +3,8 @@
 usage: python tests/corpus/nudge.py SEED launcher.py script.py [script arguments]
 
 Each element of a fed float array of one dim or more stays or becomes the next float away from zero, at random from
-SEED. Zeros, scalars (learning rates) and integers stay. No program can be asked to agree with itself more closely than
-under such a change, for rounding its first product does as much.
+SEED. Whole numbers (labels, masks), scalars (learning rates) and integers stay. No program can be asked to agree with
+itself more closely than under such a change, for rounding its first product does as much.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def nudged(value: Any, random: np.random.Generator) -> Any:
     if array.dtype.kind != "f" or not array.ndim:
         return value
     beyond = np.nextafter(array, np.copysign(array.dtype.type(np.inf), array))
-    moves = (random.random(array.shape) < 0.5) & np.isfinite(array) & (array != 0)
+    moves = (random.random(array.shape) < 0.5) & np.isfinite(array) & (array != np.rint(array))
     return np.where(moves, beyond, array)
 
 

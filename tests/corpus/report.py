@@ -26,7 +26,7 @@ are run by plain TensorFlow and by `whale run --devices {devices} --batch global
   replica. *one replica*: nothing was cut.
 - **result**: *{equal}*: same number of runs, same variables, every number within {tolerance:g} (relative) of plain
   TensorFlow. *{rounding}*: the training amplifies rounding, so that plain TensorFlow drifts from its own numbers as
-  well: with its other kernels (oneDNN's, for two instruction sets), and with fed floats moved by their last bit (two
+  well: with its other kernels (oneDNN's, for two instruction sets), and with fed fractions moved by their last bit (two
   random choices). A number may differ by {factor:g} times the largest drift up to that call, and by {tolerance:g} where
   there is none yet. *{trend}*: two plain runs of the script do not agree (threads, unseeded generators), so only names
   and shapes of variables are compared, and the trend of the loss must be that of one of three plain runs.

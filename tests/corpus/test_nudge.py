@@ -16,9 +16,9 @@ def test_floats_move_by_their_last_bit_away_from_zero() -> None:
     assert np.all(np.abs(moved) >= np.abs(values))
 
 
-def test_zeros_infinities_scalars_and_integers_stay() -> None:
+def test_whole_numbers_infinities_scalars_and_integers_stay() -> None:
     random = np.random.default_rng(0)
-    still = np.array([0.0, np.inf, -np.inf] * 20)
+    still = np.array([0.0, 1.0, -7.0, np.inf, -np.inf] * 20)
     assert np.array_equal(nudged(still, random), still)
     assert nudged(0.5, random) == 0.5
     assert nudged([1, 2], random) == [1, 2]

@@ -121,7 +121,8 @@ def _with(i: Inputs, x: Any) -> Inputs:
 
 
 def _fused(tf: Any, i: Inputs, version: str, training: bool, layout: str = "NHWC", factor: float = 1.0) -> Any:
-    image = i.x if layout == "NHWC" else tf.transpose(i.x, [0, 3, 1, 2])
+    x = i.x + i.y  # what a batch norm makes of i.x alone does not depend on w, but for epsilon
+    image = x if layout == "NHWC" else tf.transpose(x, [0, 3, 1, 2])
     moving = [tf.constant([0.3, -0.2]), tf.constant([1.4, 0.8])] if not training or factor != 1.0 else [[], []]
     extra = {"exponential_avg_factor": factor} if version == "V3" else {}
     made = getattr(tf.raw_ops, f"FusedBatchNorm{version}")(
@@ -142,7 +143,7 @@ BATCH_NORM = [
     Row(
         "FusedBatchNormV3: mixed statistics", lambda tf, i: _fused(tf, i, "V3", True, factor=0.3), IMAGE, gradient=False
     ),
-    Row("FusedBatchNormV3: layer", lambda tf, i: tf.layers.batch_normalization(i.x, training=True) * i.y, IMAGE),
+    Row("FusedBatchNormV3: layer", lambda tf, i: tf.layers.batch_normalization(i.x + i.y, training=True) * i.y, IMAGE),
     Row(
         "FusedBatchNormV3: after convolution",
         lambda tf, i: tf.nn.relu(
@@ -150,7 +151,7 @@ BATCH_NORM = [
         ),
         IMAGE,
     ),
-    Row("Mean: batch norm by moments", lambda tf, i: tf.layers.batch_normalization(i.x, training=True) * i.y),
+    Row("Mean: batch norm by moments", lambda tf, i: tf.layers.batch_normalization(i.x + i.y, training=True) * i.y),
 ]
 
 

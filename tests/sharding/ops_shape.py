@@ -52,7 +52,7 @@ RESHAPES = [
     Row("Reshape: everything merged", lambda tf, i: tf.reshape(tf.transpose(i.x, [1, 0, 2]), [-1]), sample=(3, 4)),
     Row("Reshape: ones around", lambda tf, i: tf.reshape(i.x, [1, -1, 1, 4])),
     Row("Reshape: a column", lambda tf, i: tf.reshape(i.x[:, 0], [-1, 1]) * i.w),
-    Row("Reshape: elements in pairs across samples", lambda tf, i: tf.reshape(i.x, [2, -1])),
+    Row("Reshape: elements in pairs across samples", lambda tf, i: tf.reshape(i.x, [2, -1]), whole=("Reshape",)),
     Row("Reshape: heads", lambda tf, i: _heads(tf, i), sample=(3, 4)),
     Row("Reshape: of a sum", lambda tf, i: tf.reshape(tf.reduce_sum(i.x, 0), [2, 2])),
     Row("Reshape: of a whole by count", lambda tf, i: tf.reshape(tf.ones([i.b * 4]), [i.b, 4]) * i.x),

@@ -32,8 +32,8 @@ def forward_ops(edges: Flow, phases: dict[str, Phase]) -> dict[str, str]:
 def _counterpart(edges: Flow, phases: dict[str, Phase], op: Op) -> str | None:
     """The forward op that an op without a note is the gradient of, by the values it reads of the forward pass.
 
-    It is one that makes or reads such a value, and whose type its own type begins with (ReluGrad of Relu); else, the one
-    that makes the value.
+    It is one that makes or reads such a value, and whose type its own type begins with (ReluGrad of Relu); else, the
+    one that makes the value.
     """
     if op.forward is not None or op.type in SHAPES:
         return None

@@ -25,14 +25,21 @@ SOURCES = names(
 
 _PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 _SOURCE_WORDS = ("Queue", "Reader", "Dataset")
+
 SHAPES = names("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs")
 """Ops whose values do not depend on the values of their inputs."""
+
 CHECKPOINT = names("Save SaveSlices SaveV2 MergeV2Checkpoints ShardedFilename ShardedFilespec") | RESTORES
+"""Ops that write, read or name checkpoints."""
+
 INITIALISES = names(
     "InitializeTable InitializeTableV2 InitializeTableFromTextFile InitializeTableFromTextFileV2 LookupTableImport "
     "LookupTableImportV2 MakeIterator"
 )
+"""Ops that initialise something other than a variable."""
+
 ASKS = frozenset({"IsVariableInitialized", "VarIsInitializedOp"})
+"""Ops that ask whether a variable is initialised."""
 
 
 def is_source(op: Op) -> bool:

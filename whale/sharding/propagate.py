@@ -154,7 +154,7 @@ class _Run:
 
     def _visit(self, op: Op) -> bool:
         ins = tuple(self.facts.get(t) for t in op.inputs)
-        container = op.type in CONTAINERS
+        container = op.type in CONTAINERS or any(f is not None and f.origin is not None for f in ins)
         loop = op.type in MERGES or op.type in CARRIERS
         if not container and not loop and self._seen.get(op.name, ()) == ins and op.name in self.decisions:
             return False
@@ -218,10 +218,16 @@ class _Run:
                 rule = None
         if rule is None or call.op.type not in PASS_CONTAINERS:
             # Whoever reads a container without knowing how its elements are cut must find them whole.
-            for fact in call.ins:
-                if fact.origin is not None:
+            for tensor, fact in zip(call.op.inputs, call.ins):
+                if fact.origin is not None and not self._is_flow(tensor):
                     call.containers.force(fact.origin)
         return self._with_value(call, self._feasible(call, decision))
+
+    def _is_flow(self, tensor: str) -> bool:
+        """Whether a tensor is the flow of a TensorArray: a number that orders its writes and holds no element."""
+        name, index = split_tensor(tensor)
+        producer = self._by_name.get(name)
+        return producer is not None and producer.outputs[index].dtype not in ("variant", "resource")
 
     def _feasible(self, call: Call, decision: Decision) -> Decision:
         """The decision, or the op whole where a piece is wanted of a tensor whose rank is not known."""

@@ -26,10 +26,12 @@ def encoder(tf, record, workdir):
         gain = tf.get_variable(name, [6], initializer=tf.ones_initializer())
         return gain * (value - mean) * tf.rsqrt(variance + 1e-6)
 
-    def split_heads(value):
-        return tf.transpose(tf.reshape(tf.layers.dense(value, 6), [rows, 5, heads, size]), [0, 2, 1, 3])
+    def split_heads(value, bias=True):
+        projected = tf.layers.dense(value, 6, use_bias=bias)
+        return tf.transpose(tf.reshape(projected, [rows, 5, heads, size]), [0, 2, 1, 3])
 
-    q, k, v = split_heads(hidden), split_heads(hidden), split_heads(hidden)
+    # Softmax does not see a bias of the keys: its gradient is rounding noise, which Adam would blow up.
+    q, k, v = split_heads(hidden), split_heads(hidden, bias=False), split_heads(hidden)
     scores = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / 3.0**0.5 + bias)
     context = tf.reshape(tf.transpose(tf.matmul(scores, v), [0, 2, 1, 3]), [rows, 5, 6])
     hidden = norm(hidden + tf.layers.dense(context, 6), "norm1")

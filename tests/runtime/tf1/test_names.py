@@ -122,7 +122,8 @@ def test_a_removed_symbol_is_named_with_line_and_way_out(symbol: str) -> None:
     "statement",
     [
         "import tensorflow.contrib.gan",
-        "from tensorflow.contrib import graph_editor",
+        "from tensorflow.contrib import quantize",
+        "from tensorflow.contrib.graph_editor import sgv",
         "from tensorflow.contrib.layers import no_such_layer",
         "from tensorflow.contrib.seq2seq.python.ops import decoder_fn_lib",
         "import tensorflow.contrib.cudnn_rnn.python.layers",
@@ -133,6 +134,13 @@ def test_a_removed_module_is_an_import_error_with_a_way_out(statement: str) -> N
         exec(statement, {})
     assert isinstance(caught.value, ImportError)
     exec(f"try:\n    {statement}\nexcept ImportError:\n    pass", {})
+
+
+def test_importing_the_graph_editor_does_no_harm_until_it_is_used() -> None:
+    import tensorflow.contrib.graph_editor as editor
+
+    with pytest.raises(ContribError, match=r"(?s)tf\.contrib\.graph_editor\.sgv.*import_graph_def"):
+        editor.sgv  # noqa: B018
 
 
 def test_gone_areas_do_not_shadow_areas_that_resolve() -> None:

@@ -29,6 +29,8 @@ class Area:
     area itself: TF1 source imports a symbol from the file that defined it, and here one module answers for all."""
     gone: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Symbols that have no successor, to the way out."""
+    way_out: str = ""
+    """What to do without any symbol that does not resolve; empty for a general answer."""
 
     def paths(self) -> frozenset[str]:
         """Every dotted path below the area that can be imported, parents of the listed ones included."""
@@ -68,6 +70,8 @@ class Area:
     def _way_out(self, name: str) -> str:
         if name in self.gone:
             return self.gone[name]
+        if self.way_out:
+            return self.way_out
         wanted = [self.symbols[name].partition(":")[0]] if name in self.symbols else list(self.sources)
         if any(module.startswith("tf_slim") for module in wanted) and _import("tf_slim") is None:
             return "this part of contrib lives on in tf-slim: pip install tf-slim"

@@ -91,7 +91,7 @@ class ContribFinder(importlib.abc.MetaPathFinder):
         if area is None:
             raise missing_module(fullname, self._gone.get(name, _UNKNOWN))
         if rest and rest not in area.paths():
-            raise missing_module(fullname, area.gone.get(rest.rpartition(".")[2], _UNKNOWN))
+            raise missing_module(fullname, area.gone.get(rest.rpartition(".")[2], area.way_out or _UNKNOWN))
         stand_in = area.modules.get(rest, "") if rest else ""
         if not stand_in:
             return alias_spec(fullname, ContribModule(fullname, area, rest))

@@ -19,7 +19,6 @@ GONE_AREAS: Mapping[str, str] = {
     "factorization": "its compiled kernels left TensorFlow with contrib: use scikit-learn",
     "ffmpeg": "use tf.audio.decode_wav or the tensorflow-io package",
     "gan": _TFGAN,
-    "graph_editor": "edit a GraphDef and import it with tf.import_graph_def",
     "integrate": _TFP,
     "kafka": "use the tensorflow-io package",
     "keras": "use tf.keras",

@@ -135,6 +135,9 @@ MIXED_PRECISION = Area(
     },
 )
 
+# Much public code imports it for memory-saving gradients that are off by default: the import must do no harm.
+GRAPH_EDITOR = Area("graph_editor", way_out="edit a GraphDef and import it with tf.import_graph_def")
+
 OTHER_AREAS = (
     UTIL,
     SUMMARY,
@@ -149,4 +152,5 @@ OTHER_AREAS = (
     STAGING,
     DISTRIBUTIONS,
     MIXED_PRECISION,
+    GRAPH_EDITOR,
 )
