@@ -102,10 +102,10 @@ def compare_rounding(
 ) -> Comparison:
     """Compare every number, allowing what plain TensorFlow differs by when it rounds in another way.
 
-    For scripts whose training amplifies rounding. ``rounded`` holds plain runs of the same script with other kernels or nudged feeds.
-    What a number may differ by is `ROUNDING_FACTOR` times the largest difference that one of them has shown up to that
-    call (or, for variables, among all norms), and ``tolerance`` at least: so calls before the first divergence of
-    plain TensorFlow itself are held to ``tolerance``, and no later one may diverge faster.
+    For scripts whose training amplifies rounding. ``rounded`` holds plain runs of the same script with other kernels
+    or nudged feeds. What a number may differ by is `ROUNDING_FACTOR` times the largest difference that one of them has
+    shown up to that call (or, for variables, among all norms), and ``tolerance`` at least: so calls before the first
+    divergence of plain TensorFlow itself are held to ``tolerance``, and no later one may diverge faster.
     """
     findings = list(layout_differences(expected, actual))
     drift = Envelope.of(expected, rounded)

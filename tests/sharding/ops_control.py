@@ -57,21 +57,25 @@ def _unrolled(tf: Any, i: Inputs) -> Any:
     return last, tf.transpose(outputs.stack(), [1, 0, 2])
 
 
+def _tanh_loop(tf: Any, start: Any) -> Any:
+    return tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(h)), (0, start))[1]
+
+
 def _summing(tf: Any, i: Inputs) -> Any:
-    """A loop whose body reads a sum over the batch: it cannot run on pieces."""
+    """A loop whose body reads a mean over the batch: its copies exchange values."""
     return tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h - tf.reduce_mean(h, 0)), (0, tf.square(i.x)))[1]
 
 
 def _rnn(tf: Any, i: Inputs, time_major: bool, lengths: bool) -> Any:
     data = tf.transpose(i.x, [1, 0, 2]) if time_major else i.x
-    cell = _Cell(tf, i.w)
+    cell = _make_cell(tf, i.w)
     made = tf.nn.dynamic_rnn(
         cell, data, tf.minimum(i.ids, 3) if lengths else None, tf.zeros([i.b, 4]), time_major=time_major
     )
     return made
 
 
-def _Cell(tf: Any, w: Any) -> Any:
+def _make_cell(tf: Any, w: Any) -> Any:
     class Cell(tf.nn.rnn_cell.RNNCell):
         """The smallest recurrent cell."""
 
@@ -107,15 +111,11 @@ LOOPS = [
     ),
     Row(
         "While: carries a sum",
-        lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(h)), (0, tf.reduce_sum(i.x, 0)))[
-            1
-        ],
+        lambda tf, i: _tanh_loop(tf, tf.reduce_sum(i.x, 0)),
+        whole=("Merge",),
     ),
-    Row(
-        "While: joins the batch on dim 1",
-        lambda tf, i: tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(h)), (0, tf.transpose(i.x)))[1],
-    ),
-    Row("While: reads a sum", lambda tf, i: _summing(tf, i), whole=("Mean",)),
+    Row("While: batch on dim 1", lambda tf, i: _tanh_loop(tf, tf.transpose(i.x))),
+    Row("While: reads a sum", lambda tf, i: _summing(tf, i)),
     Row("TensorArrayV3", lambda tf, i: _unrolled(tf, i), SEQUENCE),
     Row(
         "TensorArrayV3: map over time",

@@ -127,7 +127,9 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
         assert isinstance(cut, Sharded)
         offset = build.cast(place, lowering.sizes.scalar(place, cut.batch, "offset"), "int32", dtype)
         zero = build.const(place, 0, dtype)
-        width = build.element(place, build.shape(place, piece, dtype), len(lowering.fact(tensor).dims or ()) - 1, "int32")
+        width = build.element(
+            place, build.shape(place, piece, dtype), len(lowering.fact(tensor).dims or ()) - 1, "int32"
+        )
         attrs = {"T": type_attr(dtype), "TI": type_attr("int32"), "axis": -1}
         first = build.const(place, 0, "int32")
         row = build.node(place, "OneHot", [first, width, offset, zero], "whale/one_hot", attrs)

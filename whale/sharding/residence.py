@@ -267,9 +267,9 @@ class _Residence:
 
     def _exchanges(self, op: Op, tensor: str, want: Want) -> bool:
         placement = self.analysis.facts[tensor].placement
-        if want is not None and want != placement:
-            if isinstance(placement, Sharded) or placement in (PARTIAL, EACH):
-                return True
+        pieces = isinstance(placement, Sharded) or placement in (PARTIAL, EACH)
+        if pieces and want is not None and want != placement:
+            return True
         producer = split_tensor(tensor)[0]
         if isinstance(want, (Local, Relaxed)) and self.analysis.decisions[producer].recipe.startswith("global_"):
             return False  # every copy asks its own piece
