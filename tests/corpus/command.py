@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.corpus import compare, report
+from tests.corpus.judge import Verdict, judge
 from tests.corpus.kit import KitError, Repeats, Script, load_scripts, select
-from tests.corpus.launch import NUDGE, TRACER, Launcher, Outcome, Places
+from tests.corpus.launch import TRACER, Launcher, Outcome, Places
 from tests.corpus.plan_lines import parse_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,12 +20,6 @@ RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "compatibility.md"
 UNREPEATABLE_RUNS = 3
 """Plain runs of a script that does not repeat."""
-ONEDNN = ("TF_ENABLE_ONEDNN_OPTS", "1")
-OTHER_KERNELS = {"onednn": (ONEDNN,), "onednn_sse": (ONEDNN, ("ONEDNN_MAX_CPU_ISA", "SSE41"))}
-"""Environment variables by name of the mode: TensorFlow's default kernels, which `launch.STILL` switches off, for two
-instruction sets."""
-NUDGES = (1, 2)
-"""Seeds of `nudge`."""
 
 
 def whale_command() -> tuple[str, ...]:
@@ -42,76 +37,32 @@ def plain_launchers(places: Places, script: Script) -> list[Launcher]:
     return [Launcher(f"plain{time or ''}", command, whale=False, own_tracer=False) for time in range(times)]
 
 
-def rounding_launchers(places: Places) -> list[Launcher]:
-    """Plain TensorFlow rounding in another way: the yardstick of scripts that amplify rounding."""
-    launcher = str(places.kit / "run_tf1.py")
-    kernels = [
-        Launcher(f"rounding_{name}", (places.python, launcher), whale=False, own_tracer=False, variables=variables)
-        for name, variables in OTHER_KERNELS.items()
-    ]
-    nudge = (places.python, str(NUDGE))
-    nudges = [
-        Launcher(f"rounding_nudge{seed}", (*nudge, str(seed), launcher), whale=False, own_tracer=False)
-        for seed in NUDGES
-    ]
-    return kernels + nudges
-
-
-def rounded_traces(places: Places, script: Script, timeout: float) -> list[compare.Trace]:
-    """What the runs of `rounding_launchers` gave, of those that ran."""
-    traces = []
-    for launcher in rounding_launchers(places):
-        outcome = launcher.finished(places, script) or launcher.run(places, script, timeout)
-        if not outcome.code:
-            traces.append(compare.read_trace(launcher.file(places, script, "trace.json")))
-    return traces
-
-
 def whale_launcher(places: Places, whale: Sequence[str], devices: int, own_shims: bool) -> Launcher:
     """``whale run`` of the kit's tracing launcher, or of ours; ``whale`` is how the product's command is started."""
     tracer = TRACER if own_shims else places.kit / "run_tf1.py"
     command = (*whale, "run", "--devices", str(devices), "--batch", "global", str(tracer))
     mode = f"{'own' if own_shims else 'whale'}{devices}"
-    return Launcher(mode, command, whale=True, own_tracer=own_shims)
+    return Launcher(mode, command, whale=True, own_tracer=own_shims, devices=devices)
 
 
-def judge(
-    places: Places,
-    script: Script,
-    plain: Sequence[Launcher],
-    launcher: Launcher,
-    outcome: Outcome,
-    plain_seconds: float,
-    options: argparse.Namespace,
+def row_of(
+    places: Places, script: Script, launcher: Launcher, outcome: Outcome, verdict: Verdict, plain_seconds: float
 ) -> report.Row:
-    """Compare what ``launcher``'s run gave with what the plain runs gave; where numbers differ, with
-    what `rounding_launchers` give too."""
+    """The row of what ``launcher``'s run gave."""
     plan = parse_plan(places.hide(line) for line in launcher.errors(places, script).splitlines())
-    trace = launcher.file(places, script, "trace.json")
-    comparison = compare.Comparison(0, float("nan"), (places.hide(outcome.error) or "no trace",))
-    result = report.FAILED
-    if not outcome.code and trace.exists():
-        expected = [compare.read_trace(one.file(places, script, "trace.json")) for one in plain]
-        actual = compare.read_trace(trace)
-        if script.repeats is Repeats.NOT:
-            comparison, agreed = compare.compare_trend(expected, actual), report.TREND
-        else:
-            comparison, agreed = compare.compare_values(expected[0], actual), report.EQUAL
-            if not comparison.agrees and not list(compare.layout_differences(expected[0], actual)):
-                rounded = rounded_traces(places, script, options.timeout)
-                comparison, agreed = compare.compare_rounding(expected[0], actual, rounded), report.ROUNDING
-        result = agreed if comparison.agrees else report.DIFFERS
+    comparison = verdict.comparison
     return report.Row(
         id=script.id,
         repository=script.repository,
         exercises=script.exercises,
         environment="whale" if launcher.own_tracer else "kit",
-        devices=options.devices,
+        devices=launcher.devices,
         plan=plan.verdict,
         cut=plan.cut,
         reasons=plan.kept,
-        result=result,
+        result=verdict.result,
         findings=comparison.findings,
+        note=verdict.note,
         values=comparison.compared,
         largest=report.finite(comparison.largest),
         drift=report.finite(comparison.drift),
@@ -147,7 +98,9 @@ def main(description: str) -> int:
     except KitError as error:
         print(error, file=sys.stderr)
         return 2
-    product = whale_launcher(places, options.whale or whale_command(), options.devices, options.own_shims)
+    command = options.whale or whale_command()
+    product = whale_launcher(places, command, options.devices, options.own_shims)
+    alone = whale_launcher(places, command, 1, options.own_shims)
     good = True
     for script in chosen:
         plain = plain_launchers(places, script)
@@ -162,7 +115,8 @@ def main(description: str) -> int:
             print(f"{script.id}: {seconds} s plain", flush=True)
             continue
         outcome = product.run(places, script, options.timeout)
-        row = judge(places, script, plain, product, outcome, seconds, options)
+        found = judge(places, script, plain, product, alone, outcome, options.timeout)
+        row = row_of(places, script, product, outcome, found, seconds)
         good &= row.good
         rows = report.read_rows(RESULTS)
         rows[row.id, row.environment] = row

@@ -97,18 +97,15 @@ def compare_values(expected: Trace, actual: Trace, tolerance: float = TOLERANCE)
     return Comparison(len(differences), max(differences, default=math.nan), tuple(findings))
 
 
-def compare_rounding(
-    expected: Trace, actual: Trace, rounded: Sequence[Trace], tolerance: float = TOLERANCE
-) -> Comparison:
+def compare_rounding(expected: Trace, actual: Trace, drift: Envelope, tolerance: float = TOLERANCE) -> Comparison:
     """Compare every number, allowing what plain TensorFlow differs by when it rounds in another way.
 
-    For scripts whose training amplifies rounding. ``rounded`` holds plain runs of the same script with other kernels
+    For scripts whose training amplifies rounding. ``drift`` is that of plain runs of the same script with other kernels
     or nudged feeds. What a number may differ by is `ROUNDING_FACTOR` times the largest difference that one of them has
     shown up to that call (or, for variables, among all norms), and ``tolerance`` at least: so calls before the first
     divergence of plain TensorFlow itself are held to ``tolerance``, and no later one may diverge faster.
     """
     findings = list(layout_differences(expected, actual))
-    drift = Envelope.of(expected, rounded)
     differences = [
         (relative_difference(left, right), drift.at(number), where)
         for number, where, left, right in _fetched_pairs(expected, actual)

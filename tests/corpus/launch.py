@@ -80,6 +80,8 @@ class Launcher:
     """Whether the product runs it: then the kit's stand-in for it is left off PYTHONPATH."""
     own_tracer: bool
     """Whether `TRACER` traces it instead of the kit's launcher."""
+    devices: int = 1
+    """Devices that the product is given."""
     variables: tuple[tuple[str, str], ...] = ()
     """Environment variables of the mode; they win over `STILL`."""
 

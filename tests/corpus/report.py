@@ -34,7 +34,8 @@ are run by plain TensorFlow and by `whale run --devices {devices} --batch global
 - **seconds**: one process from start to end, on two shared CPU cores. It includes importing TensorFlow and is no
   benchmark.
 - **environment**: *kit*: a tracing launcher brings the removed parts of TensorFlow 1 (`tf.contrib`); *whale*: `whale
-  run` brings them.
+  run` brings them. Where those start from other initial values than the kit's, two devices are compared with one device
+  of the same environment, and the row says so.
 """
 
 
@@ -64,6 +65,8 @@ class Row:
     """Largest relative difference; None when no numbers were compared or it is not finite."""
     plain_seconds: float
     whale_seconds: float
+    note: str = ""
+    """What else a reader must know."""
     drift: float | None = None
     """Largest relative difference of plain runs that round in another way; None when none were needed."""
 
@@ -114,7 +117,7 @@ def markdown(rows: Iterable[Row], tolerance: float, factor: float) -> str:
 def line(row: Row) -> str:
     """A row in one line, as shown while the corpus runs."""
     largest = "" if row.largest is None else f"; largest difference {row.largest:.0e}"
-    return f"{row.id}: {'; '.join((row.plan, row.result, *row.findings, *_drift(row)))}{largest}"
+    return f"{row.id}: {'; '.join((row.plan, row.result, *row.findings, *_remarks(row)))}{largest}"
 
 
 def _summary(rows: list[Row]) -> str:
@@ -145,7 +148,7 @@ def _table(rows: list[Row]) -> str:
                 row.repository,
                 row.exercises,
                 "; ".join((f"{row.plan} ({len(row.cut)})" if row.cut else row.plan, *row.reasons)),
-                "; ".join((row.result, *row.findings, *_drift(row))),
+                "; ".join((row.result, *row.findings, *_remarks(row))),
                 str(row.values) if row.values else "-",
                 "-" if row.largest is None else f"{row.largest:.0e}" if row.largest else "0",
                 f"{row.plain_seconds:.0f} / {row.whale_seconds:.0f}",
@@ -156,8 +159,9 @@ def _table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def _drift(row: Row) -> tuple[str, ...]:
-    return () if row.drift is None else (f"plain TensorFlow drifts by {row.drift:.0e}",)
+def _remarks(row: Row) -> tuple[str, ...]:
+    drift = "" if row.drift is None else f"plain TensorFlow drifts by {row.drift:.0e}"
+    return tuple(filter(None, (row.note, drift)))
 
 
 def _line(cells: Iterable[str]) -> str:

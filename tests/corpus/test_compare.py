@@ -10,6 +10,7 @@ import pytest
 
 from tests.corpus.compare import (
     ROUNDING_FACTOR,
+    Envelope,
     Trace,
     compare_rounding,
     compare_trend,
@@ -105,21 +106,23 @@ def test_variables_are_compared_in_both_ways(
 
 def test_a_drift_like_that_of_plain_tensorflow_agrees() -> None:
     plain, rounded = trace(1.0, 1.0, 1.0), trace(1.0, 1.001, 1.0)
-    result = compare_rounding(plain, trace(1.0, 1.0, 1.0 + 0.001 * 0.9 * ROUNDING_FACTOR), [rounded])
+    result = compare_rounding(
+        plain, trace(1.0, 1.0, 1.0 + 0.001 * 0.9 * ROUNDING_FACTOR), Envelope.of(plain, [rounded])
+    )
     assert result.agrees
     assert result.drift == pytest.approx(1e-3, rel=1e-2)
 
 
 def test_a_drift_before_plain_tensorflow_drifts_does_not_agree() -> None:
     plain, rounded = trace(1.0, 1.0, 1.0), trace(1.0, 1.001, 1.0)
-    result = compare_rounding(plain, trace(1.0005, 1.0, 1.0), [rounded])
+    result = compare_rounding(plain, trace(1.0005, 1.0, 1.0), Envelope.of(plain, [rounded]))
     assert result.findings == ("run 1 value 0 differs by 5.0e-04, plain TensorFlow that rounds otherwise by 0.0e+00",)
 
 
 def test_a_larger_drift_than_that_of_plain_tensorflow_does_not_agree() -> None:
     plain, rounded = trace(1.0, 1.0), trace(1.0, 1.001)
-    assert not compare_rounding(plain, trace(1.0, 1.0 + 0.0011 * ROUNDING_FACTOR), [rounded]).agrees
-    assert not compare_rounding(plain, trace(1.0, 1.001), []).agrees
+    assert not compare_rounding(plain, trace(1.0, 1.0 + 0.0011 * ROUNDING_FACTOR), Envelope.of(plain, [rounded])).agrees
+    assert not compare_rounding(plain, trace(1.0, 1.001), Envelope.of(plain, [])).agrees
 
 
 def test_norms_may_drift_as_far_as_the_norm_that_drifts_most() -> None:
@@ -127,17 +130,18 @@ def test_norms_may_drift_as_far_as_the_norm_that_drifts_most() -> None:
         return trace(1.0, variables={"v": ((2,), first), "w": ((2,), second)})
 
     plain, rounded = weights(1.0, 1.0), weights(1.001, 1.0)
-    assert compare_rounding(plain, weights(1.0, 1.002), [rounded]).agrees
-    assert not compare_rounding(plain, weights(1.0, 1.004), [rounded]).agrees
+    assert compare_rounding(plain, weights(1.0, 1.002), Envelope.of(plain, [rounded])).agrees
+    assert not compare_rounding(plain, weights(1.0, 1.004), Envelope.of(plain, [rounded])).agrees
 
 
 def test_a_rounded_run_of_another_layout_excuses_nothing() -> None:
     plain = trace(1.0, 1.0)
-    assert not compare_rounding(plain, trace(1.0, 1.01), [trace(1.0, 1.01, 1.0)]).agrees
+    assert not compare_rounding(plain, trace(1.0, 1.01), Envelope.of(plain, [trace(1.0, 1.01, 1.0)])).agrees
 
 
 def test_rounding_does_not_excuse_a_missing_run() -> None:
-    assert not compare_rounding(trace(1.0, 1.0), trace(1.0), [trace(1.0, 2.0)]).agrees
+    plain = trace(1.0, 1.0)
+    assert not compare_rounding(plain, trace(1.0), Envelope.of(plain, [trace(1.0, 2.0)])).agrees
 
 
 def test_trend_ignores_the_numbers() -> None:

@@ -40,8 +40,8 @@ def op_line(op: Op) -> str:
     return " ".join(parts)
 
 
-_UNPRINTED = frozenset({"_class", "_output_shapes", "_whale_scope", "shape", "value"})
-"""Attributes that the line says in other words, or that hold no fact of the op itself."""
+_UNPRINTED = frozenset({"shape", "value", "grad_a", "grad_b"})
+"""Attributes that the line says in other words, or that are hints which only some TensorFlow versions give."""
 
 _TYPES = frozenset(
     {"T", "dtype", "out_type", "Tshape", "Tidx", "Index", "Tindices", "Tperm", "Tmultiples", "Tpaddings"}

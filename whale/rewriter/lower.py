@@ -225,9 +225,10 @@ class Lowering:
         if name is None:
             node = node_def_pb2.NodeDef()
             node.ParseFromString(op.node)
-            node.name = self._reserve(op, replica) + variant
-            if variant:
-                node.name = self.shadow.unique(node.name)
+            if variant:  # serves the op's recipe and is not its copy
+                node.name = self.shadow.unique(f"{self.prefix}replica_{replica}/{op.name}{variant}")
+            else:
+                node.name = self._reserve(op, replica)
             del node.input[:]
             node.input.extend(inputs)
             node.input.extend(f"^{c}" for c in controls)

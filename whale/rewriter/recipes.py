@@ -79,7 +79,7 @@ def _whole_shape(lowering: Lowering, op: Op, tensor: str, out: str) -> str:
     build, fact = lowering.builder, lowering.fact(tensor)
     place, dtype = lowering.place(tensor, 0), lowering.dtype(tensor)
     cut = fact.sharded
-    if cut is None or tensor in lowering.sources:
+    if cut is None or fact.dims is None or tensor in lowering.sources:
         return build.shape(place, lowering.get(tensor, REPLICATED, 0), dtype, out)
     dims = fact.dims or ()
     if all(isinstance(d, int) for d in dims):
@@ -140,6 +140,21 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
         lowering.copy_with(op, replica, inputs)
 
 
+def zero_if_empty(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """A sum over samples by a kernel that leaves its output unwritten when there is no sample: then zeros."""
+    build, dtype = lowering.builder, lowering.dtype(op.output(0))
+    batch = decision.params["batch"]
+    for replica in lowering.replicas:
+        place = lowering.place(op.inputs[0], replica)
+        value = f"{lowering.copy(op, replica, decision.wants, '/kernel')}:0"
+        share = lowering.sizes.scalar(place, batch, "share")
+        some = build.binary(place, "Greater", share, build.const(place, 0, "int32"), "int32")
+        zeros = lowering.bridges.zeros_like(place, value, dtype)
+        attrs = {"T": type_attr(dtype)}
+        chosen = build.node(place, "SelectV2", [some, value, zeros], "whale/select", attrs)
+        lowering.set_output(op, replica, 0, chosen)
+
+
 RECIPES: Mapping[str, Recipe] = {
     "mean": mean,
     "mean_of_integers": mean_of_integers,
@@ -148,5 +163,6 @@ RECIPES: Mapping[str, Recipe] = {
     "global_shape_n": global_shape_n,
     "global_size": global_size,
     "rebased": rebased,
+    "zero_if_empty": zero_if_empty,
     **batch_norm.RECIPES,
 }

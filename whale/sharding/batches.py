@@ -75,6 +75,9 @@ class Batches:
         size, other = self._settled(size), self._settled(other)
         if size == other:
             return True
+        counts = [self._batch_named(d) for d in (size, other)]
+        if counts[0] is not None and counts[1] is not None:
+            return self.meet(counts[0], counts[1])
         for one, two in ((size, other), (other, size)):
             name = _bare(one)
             if name is not None and not isinstance(two, int) and name not in D.symbols_of(two):
@@ -82,6 +85,10 @@ class Batches:
                 self.stale = True
                 return True
         return False
+
+    def _batch_named(self, size: Dim) -> int | None:
+        """The batch whose size is a symbol and is just this size."""
+        return next((b for b in self.roots() if isinstance(size, D.Poly) and self.size(b) == size), None)
 
     def _settled(self, size: Dim) -> Dim:
         """A size with what is known of it by now, where it is one open symbol."""

@@ -68,7 +68,7 @@ def write(value_at: int, drop: int) -> Rule:
         placement: Placement = fact.placement
         if isinstance(placement, Sharded) and drop:
             placement = REPLICATED if placement.dim == 0 else placement.on(placement.dim - 1)
-        dims = None if fact.dims is None else fact.dims[drop:]
+        dims = None if fact.dims is None or call.op.type == "TensorArraySplitV3" else fact.dims[drop:]
         known = call.containers.elements.get(origin)
         if isinstance(known, Sharded) and isinstance(placement, Sharded) and call.one_cut(known, placement):
             placement = known

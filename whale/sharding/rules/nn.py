@@ -22,6 +22,8 @@ class Samples:
     """The input that is a shape or size vector naming the number of rows, if any."""
     last: bool = False
     """Whether any dim but the last may be cut (softmax and the like), not only the first."""
+    nonempty: bool = False
+    """Whether TensorFlow's kernel refuses zero rows."""
     keeps: bool = False
     """Whether outputs of the rank of the rows have their shape."""
 
@@ -49,6 +51,8 @@ def per_sample(spec: Samples) -> Rule:
                 other = call.ins[index].sharded
                 if other and call.one_cut(other, cut):
                     wants[index] = None
+        if spec.nonempty and call.batches[cut.batch].static is None:
+            raise Decline("it cannot run on a piece that may be empty")
         if spec.size is not None:
             wants[spec.size] = Local(cut.batch, (0,))
         return call.decide(wants, *(_row_fact(call, spec, cut, i) for i in range(len(call.op.outputs))))
@@ -77,6 +81,9 @@ def filter_gradient(call: Call) -> Decision:
     assert cut is not None
     if cut.dim != 0:
         raise Decline("the batch is not its first dim")
+    if call.op.type.startswith("Depthwise"):
+        out = call.fact(PARTIAL, None)
+        return call.decide([cut, REPLICATED, cut], out, recipe="zero_if_empty", batch=cut.batch)
     return call.decide([cut, REPLICATED, cut], call.fact(PARTIAL, None))
 
 
@@ -219,7 +226,7 @@ _ROWS: dict[str, Samples] = {
     "MatrixTriangularSolve": Samples((0, 1)),
     "MatrixSolve": Samples((0, 1)),
     "GRUBlockCell": Samples((0, 1)),
-    "LSTMBlockCell": Samples((0, 1, 2)),
+    "LSTMBlockCell": Samples((0, 1, 2), nonempty=True),
 }
 
 RULES: dict[str, Rule] = {

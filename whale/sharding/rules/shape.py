@@ -477,6 +477,8 @@ def pad(call: Call) -> Decision:
     row = call.value(1)[fact.sharded.dim]
     if any(isinstance(p, D.Poly) or p != 0 for p in row):
         raise Decline("pads the batch")
+    if call.op.type == "MirrorPad" and call.batches[fact.sharded.batch].static is None:
+        raise Decline("it cannot run on a piece that may be empty")
     return call.decide([None, *rest], call.fact(fact.sharded, dims))
 
 
