@@ -16,9 +16,6 @@ from whale.runtime.activation import activate
 from whale.runtime.options import Options
 from whale.runtime.report import Report
 
-REPLICAS = (2, 3)
-"""Numbers of devices each row runs on."""
-
 _WHOLE = re.compile(r"whole: \w+ '([^/']+)")
 """Outermost scope of an op that runs whole, in its line of a report."""
 
@@ -26,24 +23,24 @@ Values = Mapping[str, Mapping[str, np.ndarray]]
 """Fetched values by row and what they are."""
 
 
-def problems(tf: Any, rows: Sequence[Row], mode: str) -> tuple[list[str], frozenset[str]]:
-    """What is wrong with some rows, on any number of replicas (empty when all is well), and the op types they have.
+def problems(tf: Any, rows: Sequence[Row], mode: str, replicas: Sequence[int]) -> tuple[list[str], frozenset[str]]:
+    """What is wrong with some rows on some numbers of replicas (empty when all is well), and the op types they have.
 
     The rows run together; where that shows a fault each runs alone, so that it is known which is at fault. That
     nothing runs whole is checked of rows that promise it, in the company of such rows: others change what is cut.
     """
     built = graphs.build(tf, rows, mode)
-    together = _problems(tf, built)
+    together = _problems(tf, built, replicas)
     if not together or len(rows) == 1:
         return together, built.op_types()
-    alone = [problem for row in rows for problem in _problems(tf, graphs.build(tf, [row], mode))]
+    alone = [problem for row in rows for problem in _problems(tf, graphs.build(tf, [row], mode), replicas)]
     return alone or [f"only together: {problem}" for problem in together], built.op_types()
 
 
-def _problems(tf: Any, built: Built) -> list[str]:
+def _problems(tf: Any, built: Built, replicas: Sequence[int]) -> list[str]:
     with _session(tf, built) as session:
         expected = graphs.run(built, session)
-    return [problem for replicas in REPLICAS for problem in _compare(tf, built, expected, replicas)]
+    return [problem for count in replicas for problem in _compare(tf, built, expected, count)]
 
 
 def _session(tf: Any, built: Built) -> Any:

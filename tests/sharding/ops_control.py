@@ -66,6 +66,18 @@ def _summing(tf: Any, i: Inputs) -> Any:
     return tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h - tf.reduce_mean(h, 0)), (0, tf.square(i.x)))[1]
 
 
+def _sized(tf: Any, i: Inputs) -> Any:
+    array = tf.TensorArray(tf.float32, 3).unstack(tf.transpose(i.x, [1, 0, 2]))
+    return tf.cast(tf.raw_ops.TensorArraySizeV3(handle=array.handle, flow_in=array.flow), tf.float32) * i.x
+
+
+def _closed(tf: Any, i: Inputs) -> Any:
+    array = tf.TensorArray(tf.float32, 3).unstack(tf.transpose(i.x, [1, 0, 2]))
+    last = array.read(2)
+    with tf.control_dependencies([last]), tf.control_dependencies([array.close()]):
+        return last * i.y[:, 0]
+
+
 def _rnn(tf: Any, i: Inputs, time_major: bool, lengths: bool) -> Any:
     data = tf.transpose(i.x, [1, 0, 2]) if time_major else i.x
     cell = _make_cell(tf, i.w)
@@ -147,13 +159,8 @@ LOOPS = [
         "TensorArraySplitV3",
         lambda tf, i: tf.TensorArray(tf.float32, 2, infer_shape=False).split(tf.transpose(i.x), [1, 3]).read(1),
     ),
-    Row(
-        "TensorArraySizeV3",
-        lambda tf, i: (
-            tf.cast(tf.TensorArray(tf.float32, 3).unstack(tf.transpose(i.x, [1, 0, 2])).size(), tf.float32) * i.x
-        ),
-        SEQUENCE,
-    ),
+    Row("TensorArraySizeV3", lambda tf, i: _sized(tf, i), SEQUENCE),
+    Row("TensorArrayCloseV3", lambda tf, i: _closed(tf, i), SEQUENCE),
     Row("TensorArrayV3: rnn", lambda tf, i: _rnn(tf, i, False, False), SEQUENCE),
     Row("TensorArrayV3: rnn with lengths", lambda tf, i: _rnn(tf, i, False, True), SEQUENCE),
     Row("TensorArrayV3: time-major rnn", lambda tf, i: _rnn(tf, i, True, True), SEQUENCE),
@@ -228,8 +235,25 @@ LISTS = [
             element_dtype=tf.float32,
         ),
     ),
+    Row(
+        "OptionalGetValue",
+        lambda tf, i: _optional_value(tf, i, tf.raw_ops.OptionalFromValue(components=[i.x])),
+        gradient=False,
+    ),
+    Row(
+        "OptionalHasValue",
+        lambda tf, i: (
+            tf.raw_ops.OptionalHasValue(optional=tf.raw_ops.OptionalFromValue(components=[i.x])),
+            tf.raw_ops.OptionalHasValue(optional=tf.raw_ops.OptionalNone()),
+        ),
+    ),
     Row("StackV2", lambda tf, i: _stack(tf, i)),
 ]
+
+
+def _optional_value(tf: Any, i: Inputs, optional: Any) -> Any:
+    (value,) = tf.raw_ops.OptionalGetValue(optional=optional, output_types=[tf.float32], output_shapes=[i.x.shape])
+    return value * i.y
 
 
 def _stack(tf: Any, i: Inputs) -> Any:

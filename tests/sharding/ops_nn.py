@@ -263,6 +263,11 @@ LINEAR = [
         lambda tf, i: tf.raw_ops.MatrixDiagV2(diagonal=i.x, k=0, num_rows=-1, num_cols=-1, padding_value=0.0),
     ),
     _square("MatrixDiagPartV2: raw", lambda tf, i: tf.raw_ops.MatrixDiagPartV2(input=i.x, k=0, padding_value=0.0)),
+    _square("MatrixSetDiag", lambda tf, i: tf.raw_ops.MatrixSetDiag(input=i.x, diagonal=i.y[:, 0])),
+    _square("MatrixSetDiagV2", lambda tf, i: tf.raw_ops.MatrixSetDiagV2(input=i.x, diagonal=i.y[:, 0], k=0)),
+    _square("MatrixSetDiagV3", lambda tf, i: tf.linalg.set_diag(i.x, i.y[:, 0])),
+    Row("Diag", lambda tf, i: tf.diag(tf.reduce_sum(i.x, 0))),
+    Row("DiagPart", lambda tf, i: tf.diag_part(tf.matmul(i.x, i.y, transpose_a=True))),
     _square("MatrixInverse", lambda tf, i: tf.linalg.inv(_definite(tf, i))),
     _square("MatrixDeterminant", lambda tf, i: tf.linalg.det(_definite(tf, i))),
     _square("Cholesky", lambda tf, i: tf.linalg.cholesky(_definite(tf, i))),
@@ -289,7 +294,7 @@ LINEAR = [
         gradient=False,
     ),
     Row(
-        "LSTMBlockCell",
+        "LSTMBlockCell",  # refuses empty pieces
         lambda tf, i: tf.raw_ops.LSTMBlockCell(
             x=i.x,
             cs_prev=i.y,
@@ -300,6 +305,7 @@ LINEAR = [
             wco=i.w,
             b=tf.ones([16]) * 0.3,
         )[6],
+        whole=("LSTMBlockCell",),
         gradient=False,
     ),
 ]

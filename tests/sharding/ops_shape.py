@@ -174,8 +174,11 @@ SLICES = [
     Row("Pad: batch", lambda tf, i: tf.pad(i.x, [[1, 0], [0, 0]]), whole=("Pad",)),
     Row("Pad: of a sum", lambda tf, i: tf.pad(tf.reduce_sum(i.x, 0), [[1, 2]])),
     Row("PadV2: of a sum", lambda tf, i: tf.pad(tf.reduce_sum(i.x, 0), [[1, 2]], constant_values=1.5)),
-    Row("MirrorPad", lambda tf, i: tf.pad(i.x, [[0, 0], [1, 2]], "REFLECT")),
-    Row("MirrorPad: symmetric", lambda tf, i: tf.pad(i.x, [[0, 0], [2, 1]], "SYMMETRIC")),
+    # Its kernel refuses empty pieces, which only a batch of open size can have.
+    Row("MirrorPad: any size", lambda tf, i: tf.pad(i.x, [[0, 0], [1, 2]], "REFLECT"), whole=("MirrorPad",)),
+    Row("MirrorPad", lambda tf, i: tf.pad(i.x, [[0, 0], [2, 1]], "SYMMETRIC"), modes=("static", "dynamic")),
+    Row("DecodeRaw", lambda tf, i: tf.decode_raw(tf.as_string(i.ids, width=3), tf.uint8)),
+    Row("DecodePaddedRaw", lambda tf, i: tf.io.decode_raw(tf.as_string(i.ids), tf.uint8, fixed_length=3)),
     Row("OneHot", lambda tf, i: tf.one_hot(i.ids, 4) * i.x),
     Row("OneHot: first", lambda tf, i: tf.one_hot(i.ids, 4, axis=0) * tf.transpose(i.x)),
     Row("OneHot: values", lambda tf, i: tf.one_hot(i.ids, 4, 0.9, 0.1) * i.x),

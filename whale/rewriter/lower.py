@@ -29,7 +29,7 @@ from whale.sharding.order import ENTERS, EXITS
 from whale.sharding.propagate import Analysis
 from whale.sharding.residence import Residence
 from whale.sharding.rules.source import RANDOM
-from whale.sharding.rules.state import HOLDERS, writes_variable
+from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable
 
 _DROPPED = ("_class", "_output_shapes", "_whale_scope")
 """Attributes that a copy must not have."""
@@ -148,6 +148,8 @@ class Lowering:
         self.bridged: dict[tuple[str, Want, int], str] = {}
         self.reduced: dict[tuple[str, int], str] = {}
         self.fed: dict[str, Feed] = {}
+        self._readers: dict[str, list[str]] | None = None
+        self._position: dict[str, int] = {}
         self._frontiers: dict[str, frozenset[str]] = {}
         self.draws: dict[str, list[list[str]]] = {}
         self.lazy: dict[str, Callable[[], None]] = {}
@@ -281,9 +283,49 @@ class Lowering:
             if frame and inside and replica and not self.residence.all(control):
                 continue
             controls.append(self.name_of(control, replica))
+        if writes_variable(op.type):
+            controls.extend(self._earlier_reads(op, replica, frame))
         if replica and writes_variable(op.type):
             controls.extend(self._own_reads(op, replica, frame))
         return list(dict.fromkeys(controls))
+
+    def _earlier_reads(self, op: Op, replica: int, frame: tuple[str, ...]) -> list[str]:
+        """The reads of a variable that the script made before a write of it, on a copy.
+
+        TensorFlow leaves them unordered where the written value does not depend on them (the output of a last linear
+        layer, a loss fetched beside the update); on one device they come first in practice, over several they need not.
+        """
+        holder = holder_of(self.ops, op.inputs[0]) if op.inputs else None
+        if frame or holder is None:
+            return []
+        if self._readers is None:
+            self._readers = self._find_readers()
+        position = self._position[op.name]
+        found = []
+        for reader in self._readers.get(holder, ()):
+            if self._position[reader] < position and not self.analysis.order.frame(reader):
+                name = self.names.get((reader, replica))
+                if name is not None:
+                    found.append(name)
+        return found
+
+    def _find_readers(self) -> dict[str, list[str]]:
+        """By variable: the ops that read its value, through identities too."""
+        alias: dict[str, str] = {}
+        readers: dict[str, list[str]] = {}
+        for op in self.analysis.order.ops:
+            self._position[op.name] = len(self._position)
+            if op.type in HOLDERS:
+                alias[op.output(0)] = op.name
+                continue
+            for tensor in op.inputs:
+                holder = alias.get(tensor)
+                if holder is None or writes_variable(op.type):
+                    continue
+                readers.setdefault(holder, []).append(op.name)
+                if op.type in ("Identity", "ReadVariableOp"):
+                    alias[op.output(0)] = holder
+        return readers
 
     def _own_reads(self, op: Op, replica: int, frame: tuple[str, ...]) -> list[str]:
         """What a write on a copy must wait for there although the value it writes comes from home.
