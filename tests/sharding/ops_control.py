@@ -160,7 +160,7 @@ LOOPS = [
         lambda tf, i: tf.TensorArray(tf.float32, 2, infer_shape=False).split(tf.transpose(i.x), [1, 3]).read(1),
     ),
     Row("TensorArraySizeV3", lambda tf, i: _sized(tf, i), SEQUENCE),
-    Row("TensorArrayCloseV3", lambda tf, i: _closed(tf, i), SEQUENCE),
+    Row("TensorArrayCloseV3", lambda tf, i: _closed(tf, i), SEQUENCE, gradient=False),
     Row("TensorArrayV3: rnn", lambda tf, i: _rnn(tf, i, False, False), SEQUENCE),
     Row("TensorArrayV3: rnn with lengths", lambda tf, i: _rnn(tf, i, False, True), SEQUENCE),
     Row("TensorArrayV3: time-major rnn", lambda tf, i: _rnn(tf, i, True, True), SEQUENCE),

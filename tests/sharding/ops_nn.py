@@ -1,4 +1,4 @@
-"""Neural-network ops: convolutions, pooling, normalisation, losses, linear algebra on each sample."""
+"""Neural-network ops: convolutions, pooling, normalisation, losses."""
 
 from __future__ import annotations
 
@@ -241,79 +241,9 @@ LOSSES = [
     Row("Mean: accuracy", lambda tf, i: tf.reduce_mean(tf.cast(tf.nn.in_top_k(i.x, i.ids, 1), tf.float32))),
 ]
 
-SQUARE = (3, 3)
-
-
-def _definite(tf: Any, i: Inputs) -> Any:
-    return tf.matmul(i.x, i.x, transpose_b=True) + 2.0 * tf.eye(3)
-
-
-def _square(name: str, build: Any, gradient: bool = True, whole: tuple[str, ...] = ()) -> Row:
-    return Row(name, build, SQUARE, whole, gradient, tolerance=1e-4)
-
-
-LINEAR = [
-    _square("MatrixBandPart", lambda tf, i: tf.linalg.band_part(i.x, 0, -1)),
-    Row("MatrixDiagV3", lambda tf, i: tf.linalg.diag(i.x)),
-    _square("MatrixDiagPartV3", lambda tf, i: tf.linalg.diag_part(i.x)),
-    *(Row(f"MatrixDiag{v}: raw", lambda tf, i: tf.raw_ops.MatrixDiag(diagonal=i.x)) for v in ("",)),
-    _square("MatrixDiagPart: raw", lambda tf, i: tf.raw_ops.MatrixDiagPart(input=i.x)),
-    Row(
-        "MatrixDiagV2: raw",
-        lambda tf, i: tf.raw_ops.MatrixDiagV2(diagonal=i.x, k=0, num_rows=-1, num_cols=-1, padding_value=0.0),
-    ),
-    _square("MatrixDiagPartV2: raw", lambda tf, i: tf.raw_ops.MatrixDiagPartV2(input=i.x, k=0, padding_value=0.0)),
-    _square("MatrixSetDiag", lambda tf, i: tf.raw_ops.MatrixSetDiag(input=i.x, diagonal=i.y[:, 0])),
-    _square("MatrixSetDiagV2", lambda tf, i: tf.raw_ops.MatrixSetDiagV2(input=i.x, diagonal=i.y[:, 0], k=0)),
-    _square("MatrixSetDiagV3", lambda tf, i: tf.linalg.set_diag(i.x, i.y[:, 0])),
-    Row("Diag", lambda tf, i: tf.diag(tf.reduce_sum(i.x, 0))),
-    Row("DiagPart", lambda tf, i: tf.diag_part(tf.matmul(i.x, i.y, transpose_a=True))),
-    _square("MatrixInverse", lambda tf, i: tf.linalg.inv(_definite(tf, i))),
-    _square("MatrixDeterminant", lambda tf, i: tf.linalg.det(_definite(tf, i))),
-    _square("Cholesky", lambda tf, i: tf.linalg.cholesky(_definite(tf, i))),
-    _square(
-        "MatrixTriangularSolve", lambda tf, i: tf.linalg.triangular_solve(tf.linalg.cholesky(_definite(tf, i)), i.y)
-    ),
-    _square("MatrixSolve", lambda tf, i: tf.linalg.solve(_definite(tf, i), i.y)),
-    _square("MatrixInverse: over the batch", lambda tf, i: tf.linalg.inv(tf.reduce_sum(_definite(tf, i), 0))),
-    Row(
-        "MatrixInverse: whitening",
-        lambda tf, i: tf.matmul(i.x, tf.linalg.inv(tf.matmul(i.x, i.x, transpose_a=True) + tf.eye(4))),
-        tolerance=1e-4,
-    ),
-    _square("ReverseSequence", lambda tf, i: tf.reverse_sequence(i.x, tf.minimum(i.ids, 3), seq_axis=1, batch_axis=0)),
-    _square(
-        "ReverseSequence: time major",
-        lambda tf, i: tf.reverse_sequence(tf.transpose(i.x, [1, 0, 2]), i.ids, seq_axis=0, batch_axis=1),
-    ),
-    Row(
-        "GRUBlockCell",
-        lambda tf, i: tf.raw_ops.GRUBlockCell(
-            x=i.x, h_prev=i.y, w_ru=tf.ones([8, 8]) * 0.1, w_c=tf.ones([8, 4]) * 0.2, b_ru=tf.ones([8]), b_c=i.w
-        )[3],
-        gradient=False,
-    ),
-    Row(
-        "LSTMBlockCell",  # refuses empty pieces
-        lambda tf, i: tf.raw_ops.LSTMBlockCell(
-            x=i.x,
-            cs_prev=i.y,
-            h_prev=i.y * 0.5,
-            w=tf.ones([8, 16]) * 0.1,
-            wci=i.w,
-            wcf=i.w,
-            wco=i.w,
-            b=tf.ones([16]) * 0.3,
-        )[6],
-        whole=("LSTMBlockCell",),
-        gradient=False,
-    ),
-]
-
 TABLES = {
     "convolutions": CONVOLUTIONS,
     "pooling": POOLING,
     "batch norm": BATCH_NORM,
     "losses": LOSSES,
-    "linear algebra": LINEAR,
 }

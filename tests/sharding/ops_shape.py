@@ -178,7 +178,10 @@ SLICES = [
     Row("MirrorPad: any size", lambda tf, i: tf.pad(i.x, [[0, 0], [1, 2]], "REFLECT"), whole=("MirrorPad",)),
     Row("MirrorPad", lambda tf, i: tf.pad(i.x, [[0, 0], [2, 1]], "SYMMETRIC"), modes=("static", "dynamic")),
     Row("DecodeRaw", lambda tf, i: tf.decode_raw(tf.as_string(i.ids, width=3), tf.uint8)),
-    Row("DecodePaddedRaw", lambda tf, i: tf.io.decode_raw(tf.as_string(i.ids), tf.uint8, fixed_length=3)),
+    Row(
+        "DecodePaddedRaw",
+        lambda tf, i: tf.raw_ops.DecodePaddedRaw(input_bytes=tf.as_string(i.ids), fixed_length=3, out_type=tf.uint8),
+    ),
     Row("OneHot", lambda tf, i: tf.one_hot(i.ids, 4) * i.x),
     Row("OneHot: first", lambda tf, i: tf.one_hot(i.ids, 4, axis=0) * tf.transpose(i.x)),
     Row("OneHot: values", lambda tf, i: tf.one_hot(i.ids, 4, 0.9, 0.1) * i.x),

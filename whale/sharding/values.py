@@ -307,6 +307,14 @@ def broadcast(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(merged)
 
 
+def _list_difference(op: Op, ins: tuple[Fact, ...]) -> Value | None:
+    numbers = [None if f.value is None else _indices(f.value) for f in ins]
+    if numbers[0] is None or numbers[1] is None:
+        return None
+    without = set(numbers[1])
+    return array([n for n in numbers[0] if n not in without])
+
+
 def _compare(function: Callable[[int, int], bool]) -> Evaluator:
     def number(a: int, b: int) -> int:
         return int(function(a, b))
@@ -364,6 +372,7 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "Fill": _fill,
     "Tile": _tile,
     "DynamicStitch": _dynamic_stitch,
+    "ListDiff": _list_difference,
     "InvertPermutation": _invert_permutation,
     "Transpose": _transpose,
     "ReverseV2": _reverse,
