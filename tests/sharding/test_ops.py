@@ -28,7 +28,7 @@ from tests.sharding.rows import MODES, Row
 from whale.sharding.rules import RULES
 
 pytestmark = [
-    pytest.mark.full,  # with `make test-all`, until the last rows whose ops still run whole, or refuse a piece, are right
+    pytest.mark.full,  # with `make test-all`, until the last rows are right
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
