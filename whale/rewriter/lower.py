@@ -35,6 +35,12 @@ _DROPPED = ("_class", "_output_shapes", "_whale_scope")
 """Attributes that a copy must not have."""
 
 
+_ALIASES = frozenset(
+    {"Identity", "ReadVariableOp", "StopGradient", "PreventGradient", "Reshape", "ExpandDims", "Squeeze"}
+)
+"""Ops whose output may be the very memory of their input, so that whoever reads it reads the variable."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Feed:
     """One value that a run feeds into the shadow graph."""
@@ -323,8 +329,8 @@ class Lowering:
                 if holder is None or writes_variable(op.type):
                     continue
                 readers.setdefault(holder, []).append(op.name)
-                if op.type in ("Identity", "ReadVariableOp"):
-                    alias[op.output(0)] = holder
+                if op.type in _ALIASES:
+                    alias.update((t, holder) for t in op.outputs_named())
         return readers
 
     def _own_reads(self, op: Op, replica: int, frame: tuple[str, ...]) -> list[str]:
