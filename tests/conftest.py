@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import random
 import re
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
+
+from tests.command import Ended, Whale, Zygote
 
 TESTS = Path(__file__).parent
 
@@ -85,3 +88,27 @@ def golden_path(test_file: Path, test_name: str, name: str = "") -> Path:
     folder = TESTS / "golden" / test_file.relative_to(TESTS).with_suffix("")
     stem = re.sub(r"[^\w.=-]+", "-", f"{test_name}.{name}" if name else test_name).strip("-")
     return folder / f"{stem}.txt"
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """The process that forks commands, one for all tests; it starts with the first command."""
+    made = Zygote()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def whale(zygote: Zygote, tmp_path: Path) -> Whale:
+    """A function that runs the command ``whale`` in ``tmp_path``, in a process of its own.
+
+    ``whale("run --devices 2 script.py", text)`` writes the text to ``script.py`` first. Keywords are environment
+    variables.
+    """
+
+    def run(words: str, script: str | None = None, **environment: str) -> Ended:
+        if script is not None:
+            (tmp_path / "script.py").write_text(textwrap.dedent(script).lstrip("\n"), encoding="utf-8")
+        return zygote.run(tmp_path, words.split(), environment)
+
+    return run

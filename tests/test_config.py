@@ -53,13 +53,12 @@ DEFAULTS: dict[str, Any] = {
     "batch.mode": "",
     "batch.sync": None,
     "random.mode": "",
-    "check.mode": "on",
+    "check.mode": "auto",
 }
 
 # One value per key that differs from the default. Every key is here exactly once, in one dict or the other.
 AVAILABLE: dict[str, Any] = {
     "auto.auto_parallel": True,
-    "communication.sparse_as_dense": True,
     "communication.max_splits": 1,
     "communication.num_communicators": 7,
     "cluster.device_place_prefer_intra_node": False,
@@ -67,12 +66,13 @@ AVAILABLE: dict[str, Any] = {
     "batch.mode": "local",
     "batch.sync": False,
     "random.mode": "exact",
-    "check.mode": "off",
+    "check.mode": "on",
 }
 NOT_YET: dict[str, Any] = {
     "io.slicing": True,
     "io.unbalanced_io_slicing": True,
     "io.drop_last_files": True,
+    "communication.sparse_as_dense": True,
     "communication.fp16": True,
     "communication.fp16_scale": 64,
     "communication.clip_after_allreduce": True,
@@ -161,7 +161,6 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
     """Flat settings of available keys."""
     values = {
         "auto.auto_parallel": st.booleans(),
-        "communication.sparse_as_dense": st.booleans(),
         "communication.max_splits": st.integers(1, 10**6),
         "communication.num_communicators": st.integers(1, 10**6),
         "cluster.device_place_prefer_intra_node": st.booleans(),
@@ -171,7 +170,7 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
         "batch.mode": st.sampled_from(["", "global", "local"]),
         "batch.sync": st.sampled_from([True, False, None]),
         "random.mode": st.sampled_from(["", "exact", "independent"]),
-        "check.mode": st.sampled_from(["on", "off"]),
+        "check.mode": st.sampled_from(["auto", "on", "off"]),
     }
     assert values.keys() == AVAILABLE.keys()
     return draw(st.fixed_dictionaries({}, optional=values))
@@ -313,9 +312,9 @@ def test_a_wrong_assignment_is_refused_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "key", "value"),
     [
-        ("WHALE_COMMUNICATION_SPARSE_AS_DENSE", "True", "communication.sparse_as_dense", True),
-        ("WHALE_COMMUNICATION_SPARSE_AS_DENSE", "1", "communication.sparse_as_dense", True),
-        ("EPL_COMMUNICATION_SPARSE_AS_DENSE", "true", "communication.sparse_as_dense", True),
+        ("WHALE_AUTO_AUTO_PARALLEL", "True", "auto.auto_parallel", True),
+        ("WHALE_AUTO_AUTO_PARALLEL", "1", "auto.auto_parallel", True),
+        ("EPL_AUTO_AUTO_PARALLEL", "true", "auto.auto_parallel", True),
         ("EPL_CLUSTER_DEVICE_PLACE_PREFER_INTRA_NODE", "0", "cluster.device_place_prefer_intra_node", False),
         ("EPL_COMMUNICATION_NUM_SPLITS", "9", "communication.max_splits", 9),
         ("WHALE_BATCH_SYNC", "None", "batch.sync", None),

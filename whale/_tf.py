@@ -124,6 +124,11 @@ def run_session(
     return c_api.TF_SessionRun_wrapper(session._session, options, feeds, fetches, targets, metadata)
 
 
+def check_fetches(graph: tf.Graph, fetches: Any) -> None:
+    """Raises what ``Session.make_callable`` does for fetches that are not of the graph: ValueError, or TypeError."""
+    session_module._FetchHandler(graph, fetches, {})
+
+
 @contextlib.contextmanager
 def patched(owner: Any, replacements: Mapping[str, Any]) -> Iterator[None]:
     """Replaces attributes of a class or module for the time of the context."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import threading
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 import whale as wh
-from whale.annotations.checks import check_closed, check_nonempty
+from whale.annotations.checks import check_closed, check_nonempty, check_size
+from whale.errors import Site
+from whale.runtime import binding
 
 
 def test_a_graph_without_annotations_passes() -> None:
@@ -74,3 +79,31 @@ def test_a_scope_that_raised_is_not_called_empty(graph: tf.Graph) -> None:
     with pytest.raises(LookupError), wh.replica():
         raise LookupError
     check_nonempty(graph)
+
+
+# -- size ------------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_that_is_too_large_to_copy_names_its_largest_constant(graph: tf.Graph) -> None:
+    small = np.ones([1000], np.float32)
+    tf.constant(small, name="first")
+    tf.constant(["text", "more text"])
+    tf.constant(np.ones([3000], np.float32), name="second")
+    line = inspect.currentframe().f_lineno - 1  # pyright: ignore[reportOptionalMemberAccess]
+    check_size(graph)
+    check_size(graph, 16_000)
+    with pytest.raises(wh.CaptureError, match="the largest is 'second'") as caught:
+        check_size(graph, 15_999)
+    assert caught.value.site == Site(__file__, line)
+    assert "placeholder" in caught.value.fix and "--devices 1" in caught.value.fix
+
+
+def test_the_size_is_checked_before_a_run_copies_the_graph(graph: tf.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = functools.partial(check_size, most_bytes=1000)
+    monkeypatch.setattr(binding, "check_size", limited)
+    total = tf.reduce_sum(tf.constant(np.ones([200], np.float32)))
+    with tf.Session() as session:
+        assert session.run(total) == 200
+        more = tf.reduce_sum(tf.constant(np.ones([200], np.float32)))
+        with pytest.raises(wh.CaptureError, match=r"constants of 0\.00 GB"):
+            session.run(more)

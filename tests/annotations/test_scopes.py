@@ -112,7 +112,7 @@ def test_a_strategy_inside_itself_names_both_lines() -> None:
     assert len(said().scopes) == 1
 
 
-@pytest.mark.parametrize("name", ["split", "pipeline"])
+@pytest.mark.parametrize("name", ["split", "pipeline", "stage"])
 def test_a_strategy_that_is_not_available_says_what_works(name: str) -> None:
     scope = getattr(wh, name)()
     with pytest.raises(wh.ScopeError, match=rf"wh\.{name} is not available in this version") as caught:
@@ -122,11 +122,6 @@ def test_a_strategy_that_is_not_available_says_what_works(name: str) -> None:
     assert "wh.replica()" in caught.value.fix
     assert caught.value.site is not None and (caught.value.site.path, caught.value.site.line) == (__file__, at)
     assert said().scopes == ()
-
-
-def test_a_stage_outside_of_a_pipeline_is_told_so_first() -> None:
-    with pytest.raises(wh.ScopeError, match="stage is not inside a pipeline"), wh.stage():
-        pass
 
 
 def test_scopes_left_out_of_order() -> None:

@@ -11,8 +11,10 @@ from click.testing import CliRunner
 from whale.cli import checks, doctor
 from whale.cli.checks import Finding, State
 from whale.cli.main import main
+from whale.config import Config
+from whale.errors import ConfigError
 
-REPORT: dict[str, Any] = {"cpus": 2, "gpus": [], "cuda": False, "sum": [3.0, 3.0]}
+REPORT: dict[str, Any] = {"cpus": 2, "gpus": [], "cuda": False, "sum": [3.0, 3.0], "step": 1e-7}
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -23,6 +25,7 @@ def test_collectives_really_run_here() -> None:
     findings = by_name(checks.examine())
     assert findings["TensorFlow"].state is State.WORKS
     assert findings["collectives"].state is State.WORKS, findings["collectives"]
+    assert findings["training step"].state is State.WORKS, findings["training step"]
     assert findings["loopback port"].state is State.WORKS
     assert not [f for f in findings.values() if f.is_base and f.state is State.BROKEN]
 
@@ -34,6 +37,9 @@ def test_collectives_really_run_here() -> None:
         ({"cuda": True}, "NCCL", State.ABSENT),
         ({"cuda": True, "gpus": ["GPU:0"]}, "NCCL", State.WORKS),
         ({"sum": [1.0, 2.0]}, "collectives", State.BROKEN),
+        ({}, "training step", State.WORKS),
+        ({"step": 0.1}, "training step", State.BROKEN),
+        ({"step": "Whale could not rewrite it"}, "training step", State.BROKEN),
         ({"error": "exit status -11: no message"}, "collectives", State.BROKEN),
     ],
 )
@@ -67,6 +73,19 @@ def test_python_and_keras() -> None:
     assert checks.check_python((3, 8)).state is State.BROKEN
     assert checks.check_python((3, 11)).state is State.WORKS
     assert checks.check_keras((2, 15)).state is State.WORKS
+
+
+def test_what_only_some_scripts_need_is_absent_and_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "has_module", lambda name: False)
+    absent = [checks.check_keras((2, 21)), checks.check_estimator((2, 21)), checks.check_slim(), checks.check_horovod()]
+    assert all(found.state is State.ABSENT and found.advice and not found.is_base for found in absent)
+    assert "TensorFlow 2.21 has none" in absent[1].found and "whale-tf[tf1]" in absent[1].advice
+
+
+def test_horovod_is_not_advised_while_nothing_uses_it() -> None:
+    with pytest.raises(ConfigError, match="not available"):
+        Config({"communication.backend": "horovod"})
+    assert "pip install" not in checks.check_horovod().advice
 
 
 @pytest.mark.parametrize(("state", "is_base", "status"), [(State.BROKEN, True, 1), (State.BROKEN, False, 0)])

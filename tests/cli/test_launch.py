@@ -59,8 +59,22 @@ def test_a_module_sees_what_python_shows_it(
     plain = subprocess.run([sys.executable, "-m", "some_module", "-a"], capture_output=True, text=True, check=True)
     assert run("some_module", "-a", is_module=True) is None
     assert capsys.readouterr().out == plain.stdout
-    assert run("no_such_module", is_module=True) == 1
-    assert "No module named no_such_module" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "no_such_package.module"])
+def test_a_missing_module_is_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(name, is_module=True) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"whale: cannot run the module '{name}': ") and "No module named" in told and "fix: " in told
+
+
+def test_a_module_that_imports_a_missing_one_shows_its_own_traceback(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, "import no_such_module", "module_with_import.py")
+    monkeypatch.chdir(tmp_path)
+    assert run("module_with_import", is_module=True) == 1
+    assert f'File "{path}", line 1, in <module>' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -104,7 +118,7 @@ def test_errors_of_whale_are_one_message_with_the_users_line(
 ) -> None:
     path = write(tmp_path, "from whale.errors import PlanError\n\nraise PlanError('too large', fix='cut it')\n")
     assert run(path) == 2
-    assert capsys.readouterr().err == f"whale: too large\n  fix: cut it\n  at {path}:3\n"
+    assert capsys.readouterr().err == f"whale: too large\n  at {path}:3\n  fix: cut it\n"
 
 
 def test_an_error_with_a_place_keeps_it(capsys: pytest.CaptureFixture[str]) -> None:

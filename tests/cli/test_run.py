@@ -34,6 +34,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             seen.append(options)
             return Closed()
 
+        @staticmethod
+        def tell_if_unused(activation: Any) -> None:
+            """Nothing was run."""
+
     monkeypatch.setattr(run_command.tf1, "install", Closed)
     monkeypatch.setattr(run_command.importlib, "import_module", lambda name: Session)
     monkeypatch.setattr(run_command.launch, "run", seen.append)

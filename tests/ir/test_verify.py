@@ -11,7 +11,7 @@ import pytest
 from tests.ir.programs import op, program, training_step
 from whale.errors import Site, VerifyError
 from whale.ir.program import Phase, Program, Variable
-from whale.ir.verify import check, verify
+from whale.ir.verify import check, check_groups, verify
 
 
 def changed(name: str, /, **fields: Any) -> Program:
@@ -118,3 +118,38 @@ def test_the_message_is_stable(golden: Callable[..., None]) -> None:
     with pytest.raises(VerifyError) as raised:
         check(changed("dw", inputs=("x:0", "dy:4"), phase=Phase.FORWARD))
     golden(str(raised.value))
+
+
+# -- collectives -----------------------------------------------------------------------------------------------
+
+# Two buckets over two devices; an update on each device reads both sums.
+READS = {
+    "update_0": ["sum_a_0", "sum_b_0"],
+    "update_1": ["sum_a_1", "sum_b_1"],
+    "sum_a_0": ["gradient_0"],
+    "sum_a_1": ["gradient_1"],
+    "sum_b_0": ["gradient_0", "sum_a_0"],
+    "sum_b_1": ["gradient_1", "sum_a_1"],
+}
+GROUPS = [("sum_a_0", "sum_a_1"), ("sum_b_0", "sum_b_1")]
+DEVICES = {name: f"/device:CPU:{name[-1]}" for group in GROUPS for name in group}
+
+
+@pytest.mark.parametrize("roots", [["update_0", "update_1"], ["gradient_0"], [], ["sum_b_0", "sum_b_1"]])
+def test_a_run_that_reaches_all_of_a_group_or_none_is_well_formed(roots: list[str]) -> None:
+    check_groups(READS, GROUPS, DEVICES, roots)
+
+
+def test_every_group_that_a_run_reaches_in_part_is_listed() -> None:
+    with pytest.raises(VerifyError) as raised:
+        check_groups(READS, GROUPS, DEVICES, ["update_0", "sum_a_1"])
+    assert "reaches sum_b_0 but not sum_b_1" in str(raised.value) and "sum_a_0 but" not in str(raised.value)
+    with pytest.raises(VerifyError) as raised:
+        check_groups(READS, GROUPS, DEVICES, ["update_1"])
+    assert "reaches sum_a_1 but not sum_a_0" in str(raised.value)
+    assert "reaches sum_b_1 but not sum_b_0" in str(raised.value)
+
+
+def test_two_members_of_a_group_on_one_device_never_meet() -> None:
+    with pytest.raises(VerifyError, match="are on /device:CPU:0"):
+        check_groups(READS, GROUPS, {**DEVICES, "sum_a_1": "/device:CPU:0"}, ["update_0", "update_1"])

@@ -27,8 +27,10 @@ def plain() -> Iterator[Sequence[Any]]:
     yield ()
 
 
-def whale(devices: int) -> Setting:
+def whale(devices: int, check: str = "off") -> Setting:
     """Whale on ``devices`` CPU devices of this process, the script's batch being the global one.
+
+    ``check`` says whether gradients are compared before the first update.
 
     Raises:
         ImportError: when entered, if Whale's runtime is not there; plain runs do not need it.
@@ -41,7 +43,7 @@ def whale(devices: int) -> Setting:
         from whale.runtime.activation import activate
         from whale.runtime.options import Options
 
-        config = Config({"random.mode": "exact"})
+        config = Config({"random.mode": "exact", "check.mode": check})
         with activate(Options(cluster=Cluster.local(devices), batch="global", config=config)) as activation:
             yield activation.reports
 

@@ -95,6 +95,36 @@ def fed(rows: tuple[int, ...] = (8, 8, 3)) -> list[list[np.ndarray[Any, Any]]]:
     return found
 
 
+def wide() -> list[list[np.ndarray[Any, Any]]]:
+    """Trains layers whose gradients are all-reduced one by one, and others that are packed; losses and variables."""
+    tf = start_tensorflow()
+    found = []
+    with tf.Graph().as_default():
+        tf.set_random_seed(3)
+        random = np.random.RandomState(0)
+        x = tf.placeholder(tf.float32, [None, 1024])
+        hidden = tf.layers.dense(tf.layers.dense(x, 1050, tf.tanh), 1024, tf.tanh)
+        output = tf.layers.dense(tf.cast(hidden, tf.float64), 3)
+        loss = tf.reduce_mean(tf.square(output))
+        train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            for _ in range(3):
+                found.append(sess.run([loss, train], {x: random.randn(5, 1024)})[:1])
+            found.append(sess.run(tf.trainable_variables()))
+    return found
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+def test_large_gradients_travel_alone_and_equal_one_device(devices: int) -> None:
+    expected = wide()
+    with activate(options(devices)) as activation:
+        actual = wide()
+    text = next(r for r in activation.reports if r.cut).text()
+    assert "6 tensors in 4 buckets" in text, "two kernels, small float32, small float64"
+    same(expected, actual)
+
+
 @pytest.mark.parametrize("shares", [(3, 1), (5, 2, 1), (0, 1), (1, 0, 4)])
 def test_unequal_shares_equal_one_device(shares: tuple[int, ...], tmp_path: Path) -> None:
     path = tmp_path / "plan.json"

@@ -1,7 +1,7 @@
 """Every case computes under Whale on 2 and 3 devices what plain TensorFlow computes on one.
 
 By default each case runs on its smallest device count, and a fixed third of the cases on every count; ``--full``
-runs all of them on all.
+runs all of them on all. Another third takes its first step checked.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def reference() -> Callable[[Case], Recording]:
 def test_equals_one_device(case: Case, devices: int, reference: Callable[[Case], Recording]) -> None:
     """Same values in the same order, and cut where the case says that it must be."""
     expected = reference(case)
-    actual, reports = run(case, whale(devices))
+    check = "on" if zlib.crc32(case.name.encode()) % 3 == 1 else "off"
+    actual, reports = run(case, whale(devices, check))
     problems = faults(case, expected, actual, reports)
     assert not problems, "\n".join([f"{case.name} on {devices} devices: {case.body.__doc__}", *problems[:20]])
 

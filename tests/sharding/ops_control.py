@@ -29,6 +29,36 @@ CONDITIONALS = [
         lambda tf, i: tf.reduce_sum(tf.square(_cond(tf, tf.reduce_mean(i.y) > 0, i)), 0),
     ),
     Row(
+        "Merge: a branch of one row",
+        lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: tf.expand_dims(i.w, 0), lambda: i.x) * i.y,
+        whole=("Merge", "Sum", "Reshape"),
+    ),
+    Row(
+        "Merge: a branch of one row, not taken",
+        lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: i.x, lambda: tf.expand_dims(i.w, 0)) * i.y,
+        whole=("Merge", "Sum", "Reshape"),
+    ),
+    Row(
+        "Merge: a branch of some rows",
+        lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: tf.boolean_mask(i.x, i.mask), lambda: i.x),
+        whole=("Merge", "GatherV2", "Where", "Reshape"),
+    ),
+    Row(
+        "Merge: a branch of unknown rank",
+        lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: tf.reduce_sum(_open(tf, i), 1), lambda: tf.squeeze(_open(tf, i))),
+        sample=(3, 4),
+        whole=("Squeeze", "Merge"),
+    ),
+    Row(
+        "Merge: a branch for sequences of length one",
+        lambda tf, i: tf.cond(
+            tf.equal(tf.shape(_open(tf, i))[1], 1),
+            lambda: tf.squeeze(_open(tf, i), [1]),
+            lambda: tf.reduce_max(_open(tf, i), 1),
+        ),
+        sample=(3, 4),
+    ),
+    Row(
         "Switch: nested", lambda tf, i: tf.cond(i.w[0] > 0.1, lambda: _cond(tf, tf.reduce_sum(i.y) > 0, i), lambda: i.y)
     ),
     Row(
@@ -38,6 +68,12 @@ CONDITIONALS = [
         ),
     ),
 ]
+
+
+def _open(tf: Any, i: Inputs) -> Any:
+    """A sequence of a length that is not known before the run."""
+    length = tf.shape(tf.where(i.w > 0.1))[0] - 1
+    return i.x[:, :length]
 
 
 def _loop(tf: Any, i: Inputs, steps: Any) -> Any:
@@ -66,6 +102,45 @@ def _summing(tf: Any, i: Inputs) -> Any:
     return tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, h - tf.reduce_mean(h, 0)), (0, tf.square(i.x)))[1]
 
 
+def _largest(tf: Any, i: Inputs) -> Any:
+    """A loop that carries a maximum over the batch, and hands it to no copy."""
+
+    def body(n: Any, m: Any, h: Any) -> tuple[Any, Any, Any]:
+        h = tf.tanh(h)
+        return n + 1, tf.maximum(m, tf.reduce_max(h)), h
+
+    return tf.while_loop(lambda n, m, h: n < 3, body, (0, 0.0, i.x))[1:]
+
+
+def _counting(tf: Any, i: Inputs) -> Any:
+    return tf.while_loop(lambda n, m, h: n < 3, lambda n, m, h: (n + 1, m + tf.reduce_mean(h), h + 1), (0, 0, i.ids))[
+        1:
+    ]
+
+
+def _decoding(tf: Any, i: Inputs) -> Any:
+    def body(n: Any, h: Any) -> tuple[Any, Any]:
+        return n + 1, h + tf.cast(tf.decode_raw(tf.as_string(i.ids, width=3), tf.uint8), tf.int32)
+
+    return tf.while_loop(lambda n, h: n < 3, body, (0, tf.zeros([i.b, 3], tf.int32)))[1]
+
+
+def _normalising(tf: Any, i: Inputs) -> Any:
+    def body(n: Any, h: Any) -> tuple[Any, Any]:
+        return n + 1, tf.nn.fused_batch_norm(h, i.w, i.w)[0]
+
+    return tf.while_loop(lambda n, h: n < 2, body, (0, tf.reshape(i.x, [-1, 1, 1, 4])))[1]
+
+
+def _accumulating(tf: Any, i: Inputs) -> Any:
+    return tf.while_loop(lambda n, h: n < 2, lambda n, h: (n + 1, tf.tanh(tf.cumsum(h, 0))), (0, i.x))[1]
+
+
+def _mixed(tf: Any, i: Inputs) -> Any:
+    array = tf.TensorArray(tf.float32, 2, infer_shape=False).write(0, i.x).write(1, tf.expand_dims(i.w, 0))
+    return array.read(0) * i.y, array.read(1) * i.y
+
+
 def _sized(tf: Any, i: Inputs) -> Any:
     array = tf.TensorArray(tf.float32, 3).unstack(tf.transpose(i.x, [1, 0, 2]))
     return tf.cast(tf.raw_ops.TensorArraySizeV3(handle=array.handle, flow_in=array.flow), tf.float32) * i.x
@@ -80,14 +155,16 @@ def _closed(tf: Any, i: Inputs) -> Any:
 
 def _rnn(tf: Any, i: Inputs, time_major: bool, lengths: bool) -> Any:
     data = tf.transpose(i.x, [1, 0, 2]) if time_major else i.x
-    cell = _make_cell(tf, i.w)
+    cell = make_cell(tf, i.w)
     made = tf.nn.dynamic_rnn(
         cell, data, tf.minimum(i.ids, 3) if lengths else None, tf.zeros([i.b, 4]), time_major=time_major
     )
     return made
 
 
-def _make_cell(tf: Any, w: Any) -> Any:
+def make_cell(tf: Any, w: Any) -> Any:
+    """A recurrent cell of four units with the weights ``w``."""
+
     class Cell(tf.nn.rnn_cell.RNNCell):
         """The smallest recurrent cell."""
 
@@ -128,7 +205,17 @@ LOOPS = [
     ),
     Row("While: batch on dim 1", lambda tf, i: _tanh_loop(tf, tf.transpose(i.x))),
     Row("While: reads a sum", lambda tf, i: _summing(tf, i)),
+    Row("While: carries a maximum", lambda tf, i: _largest(tf, i)),
+    Row("While: carries a mean of integers", lambda tf, i: _counting(tf, i)),
+    Row("While: decodes", lambda tf, i: _decoding(tf, i)),
+    Row("While: batch norm", lambda tf, i: _normalising(tf, i), gradient=False),
+    Row("While: accumulates along the batch", lambda tf, i: _accumulating(tf, i)),
     Row("TensorArrayV3", lambda tf, i: _unrolled(tf, i), SEQUENCE),
+    Row(
+        "TensorArrayV3: elements of several sizes",
+        lambda tf, i: _mixed(tf, i),
+        whole=("TensorArrayWriteV3", "TensorArrayReadV3"),
+    ),
     Row(
         "TensorArrayV3: map over time",
         lambda tf, i: tf.transpose(tf.map_fn(lambda h: tf.tanh(h) * i.w, tf.transpose(i.x, [1, 0, 2])), [1, 0, 2]),
@@ -143,12 +230,6 @@ LOOPS = [
         "TensorArrayV3: fold over time",
         lambda tf, i: tf.foldl(lambda a, h: a * 0.5 + h, tf.transpose(i.x, [1, 0, 2])),
         SEQUENCE,
-    ),
-    Row(
-        "TensorArrayV3: map over samples",
-        lambda tf, i: tf.map_fn(lambda h: tf.tanh(h) * 2.0, i.x),
-        modes=("dynamic",),
-        whole=("TensorArrayScatterV3",),
     ),
     Row(
         "TensorArrayConcatV3",

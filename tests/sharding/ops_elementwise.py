@@ -180,6 +180,7 @@ TWO = [
     Row("PopulationCount", lambda tf, i: tf.raw_ops.PopulationCount(x=i.ids)),
     *(Row(f"Logical{op}", lambda tf, i, op=op: _call(tf, f"Logical{op}", i.mask, i.ids > 1)) for op in ("And", "Or")),
     Row("LogicalNot", lambda tf, i: tf.logical_not(i.mask)),
+    Row("EnsureShape", lambda tf, i: tf.ensure_shape(i.x, i.y.shape)),
     Row("AddN", lambda tf, i: tf.add_n([i.x, i.y, i.x])),
     Row("AddN: of sums", lambda tf, i: tf.add_n([tf.reduce_sum(i.x, 0), tf.reduce_sum(i.y, 0)])),
     Row("AddN: of a sum and a whole", lambda tf, i: tf.add_n([tf.reduce_sum(i.x, 0), i.w])),

@@ -39,6 +39,11 @@ LINEAR = [
     _square(
         "MatrixTriangularSolve", lambda tf, i: tf.linalg.triangular_solve(tf.linalg.cholesky(_definite(tf, i)), i.y)
     ),
+    _square(
+        "MatrixTriangularSolve: one matrix for all",
+        lambda tf, i: tf.raw_ops.MatrixTriangularSolve(matrix=tf.expand_dims(i.square, 0), rhs=i.x),
+        gradient=False,
+    ),
     _square("MatrixSolve", lambda tf, i: tf.linalg.solve(_definite(tf, i), i.y)),
     _square("MatrixInverse: over the batch", lambda tf, i: tf.linalg.inv(tf.reduce_sum(_definite(tf, i), 0))),
     Row(

@@ -130,7 +130,8 @@ JOINS = [
     Row("SplitV", lambda tf, i: tf.split(i.x, [1, 3], axis=1)),
     Row("SplitV: rest open", lambda tf, i: tf.split(i.x, [1, -1], axis=1)),
     Row("SplitV: batch", lambda tf, i: tf.split(i.x, [2, 3]), modes=("static",), whole=("SplitV",)),
-    Row("SplitV: doubled batch", lambda tf, i: tf.split(tf.concat([i.x, i.y], 0), [i.b, i.b]), whole=("SplitV",)),
+    Row("SplitV: doubled batch", lambda tf, i: tf.split(tf.concat([i.x, i.y], 0), [i.b, i.b])),
+    Row("SplitV: tripled batch", lambda tf, i: tf.split(tf.concat([i.x, i.y, i.x], 0), [i.b * 2, i.b])),
 ]
 
 SLICES = [
@@ -166,18 +167,33 @@ SLICES = [
     Row("StridedSlice: samples backwards", lambda tf, i: i.x[::-1], whole=("StridedSlice", "StridedSliceGrad")),
     Row("StridedSlice: second half of a doubled batch", lambda tf, i: tf.concat([i.x, i.y], 0)[i.b :]),
     Row("StridedSlice: first half of a doubled batch", lambda tf, i: tf.concat([i.x, i.y], 0)[: i.b]),
+    Row("StridedSlice: last of three batches", lambda tf, i: tf.concat([i.x, i.y, i.x * 2.0], 0)[-i.b :]),
+    Row("StridedSlice: all but the last of three", lambda tf, i: tf.concat([i.x, i.y, i.x * 2.0], 0)[: -i.b]),
+    Row("StridedSlice: middle of three batches", lambda tf, i: tf.concat([i.x, i.y, i.x], 0)[i.b : 2 * i.b, 1:]),
+    Row(
+        "StridedSlice: across two batches",
+        lambda tf, i: tf.concat([i.x, i.y], 0)[i.b - 1 : i.b + 1],
+        whole=("StridedSlice", "StridedSliceGrad"),
+    ),
     Row("StridedSlice: of a sum", lambda tf, i: tf.reduce_sum(i.x, 0)[1:3]),
     Row("StridedSlice: of a sum, one", lambda tf, i: tf.reduce_sum(i.x, 0)[1]),
     Row("StridedSlice: shape", lambda tf, i: tf.shape(i.x)[0]),
     Row("Pad", lambda tf, i: tf.pad(i.x, [[0, 0], [1, 2]])),
     Row("Pad: value", lambda tf, i: tf.pad(i.x, [[0, 0], [1, 2]], constant_values=1.5)),
     Row("Pad: batch", lambda tf, i: tf.pad(i.x, [[1, 0], [0, 0]]), whole=("Pad",)),
+    Row("Pad: by count", lambda tf, i: tf.pad(i.x, [[i.b, 0], [1, 2]])),
+    Row("Pad: by count, value", lambda tf, i: tf.pad(i.x, [[0, i.b], [0, 0]], constant_values=1.5)),
+    Row("MirrorPad: of a sum", lambda tf, i: tf.pad(tf.reduce_sum(i.x, 0), [[1, 2]], "REFLECT")),
     Row("Pad: of a sum", lambda tf, i: tf.pad(tf.reduce_sum(i.x, 0), [[1, 2]])),
     Row("PadV2: of a sum", lambda tf, i: tf.pad(tf.reduce_sum(i.x, 0), [[1, 2]], constant_values=1.5)),
     # Its kernel refuses empty pieces, which only a batch of open size can have.
     Row("MirrorPad: any size", lambda tf, i: tf.pad(i.x, [[0, 0], [1, 2]], "REFLECT"), whole=("MirrorPad",)),
     Row("MirrorPad", lambda tf, i: tf.pad(i.x, [[0, 0], [2, 1]], "SYMMETRIC"), modes=("static", "dynamic")),
     Row("DecodeRaw", lambda tf, i: tf.decode_raw(tf.as_string(i.ids, width=3), tf.uint8)),
+    Row(
+        "DecodeRaw: reshaped by count",
+        lambda tf, i: tf.reshape(tf.decode_raw(tf.as_string(i.ids, width=3), tf.uint8), [tf.size(i.ids), 3, 1]),
+    ),
     Row(
         "DecodePaddedRaw",
         lambda tf, i: tf.raw_ops.DecodePaddedRaw(input_bytes=tf.as_string(i.ids), fixed_length=3, out_type=tf.uint8),

@@ -1,7 +1,8 @@
-"""Union of batches, order of ops, frames of loops."""
+"""Union of batches, sizes that become one, order of ops, frames of loops."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,3 +147,35 @@ def test_a_loop_is_cut_at_its_back_edge_and_framed() -> None:
     assert found.frame("merge") == found.frame("next") == ("loop",)
     assert found.frame("inner") == ("loop", "inner")
     assert found.frame("after") == ()
+
+
+# -- pieces that may be empty ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "shares", "filled"),
+    [(5, (1, 1), True), (2, (1, 1, 1), False), (5, (1, 9), False), (10, (1, 9), True), (None, (1, 1), False)],
+)
+def test_a_batch_fills_every_piece_or_not(count: int | None, shares: tuple[int, ...], filled: bool) -> None:
+    batches = Batches(shares)
+    batch = batches.add("x", None, count)
+    assert batches.filled(batch) is filled
+    assert batches.pinned == ({batch} if filled else set())
+
+
+# -- numbers of elements -----------------------------------------------------------------------------------------------
+
+
+def test_a_reshape_to_the_shape_of_another_source_makes_one_batch_of_two() -> None:
+    batches = Batches()
+    one, other = batches.add("x", None, 7), batches.add("y", None, 7)
+    batches.equate_products(D.multiply(batches.size(one), 12), D.multiply(12, batches.size(other)))
+    assert batches.find(one) == batches.find(other)
+
+
+def test_numbers_of_elements_with_several_unknowns_say_nothing() -> None:
+    batches = Batches()
+    one, other = batches.add("x", None, 7), batches.add("y", None, 7)
+    batches.equate_products(D.multiply(batches.size(one), D.symbol("a[1]")), D.multiply(12, batches.size(other)))
+    batches.equate_products(D.multiply(batches.size(one), 4), D.multiply(batches.size(other), 8))
+    assert batches.find(one) != batches.find(other)

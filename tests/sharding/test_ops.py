@@ -22,13 +22,13 @@ from tests.sharding import (
     ops_linear,
     ops_nn,
     ops_reduction,
+    ops_sample_loops,
     ops_shape,
 )
 from tests.sharding.rows import MODES, Row
 from whale.sharding.rules import RULES
 
 pytestmark = [
-    pytest.mark.full,  # with `make test-all`, until the last rows are right
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -44,6 +44,7 @@ TABLES = {
     **ops_nn.TABLES,
     **ops_linear.TABLES,
     **ops_control.TABLES,
+    **ops_sample_loops.TABLES,
 }
 
 REPLICAS = (2, 3)

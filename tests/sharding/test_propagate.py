@@ -17,7 +17,7 @@ from whale.sharding.batches import Batches
 from whale.sharding.call import Call
 from whale.sharding.facts import Decline, Fact, Local
 from whale.sharding.propagate import Source
-from whale.sharding.rules.shape import split_cut
+from whale.sharding.rules.reshape import split_cut
 
 X = TensorType("float32", (None, 4))
 SOURCE = Source("x:0", 0, None, 7)

@@ -1,11 +1,15 @@
-"""What is checked of a graph's annotations when a session first runs it."""
+"""What is checked of a graph when a session first runs it: its annotations, and its size."""
 
 from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
+from whale.annotations.site import site_of
 from whale.annotations.state import Scope, open_here, record_of
-from whale.errors import ScopeError
+from whale.errors import CaptureError, ScopeError
+
+LARGEST_GRAPH_BYTES = 2**31 - 1
+"""Protocol buffers, which a graph is copied as, hold no more."""
 
 
 def check_closed(graph: tf.Graph) -> None:
@@ -38,6 +42,34 @@ def check_nonempty(graph: tf.Graph) -> None:
             fix="build the model inside the `with` block, or remove it; a scope applies to the graph that is the "
             "default one when it is entered",
         )
+
+
+def check_size(graph: tf.Graph, most_bytes: int = LARGEST_GRAPH_BYTES) -> None:
+    """Checks that the graph can be copied. Its constants are nearly all of its size.
+
+    TensorFlow refuses a single constant above the limit when the script makes it; several together it only refuses to
+    copy, and says "Error parsing message".
+
+    Raises:
+        CaptureError: the constants of the graph are larger; the largest is named with its line.
+    """
+    sizes = {op: _constant_bytes(op) for op in graph.get_operations() if op.type == "Const"}
+    total = sum(sizes.values())
+    if total <= most_bytes:
+        return
+    largest = max(sizes, key=lambda op: sizes[op])
+    raise CaptureError(
+        f"the graph holds constants of {total / 1e9:.2f} GB, and a graph can be copied to several devices up to "
+        f"{most_bytes / 1e9:.2f} GB; the largest is {largest.name!r} of {sizes[largest] / 1e9:.2f} GB",
+        site=site_of(largest),
+        fix="feed large arrays through a placeholder, read them with tf.data from files, or initialise a variable from "
+        "a placeholder; on one device (whale run --devices 1) the graph is not copied",
+    )
+
+
+def _constant_bytes(op: tf.Operation) -> int:
+    (value,) = op.outputs
+    return (value.shape.num_elements() or 0) * value.dtype.size
 
 
 def _listed(scopes: list[Scope]) -> str:

@@ -12,11 +12,15 @@ import socket
 import subprocess
 import sys
 
+from whale.config.keys import SETTINGS
 from whale.errors import SetupError
 from whale.runtime.tf1.version import has_module, needs_legacy_keras, require_tensorflow, tensorflow_version
 
 PROBE_SECONDS = 120
-"""Longest time for TensorFlow to start and run one collective."""
+"""Longest time for TensorFlow to start and run the probe."""
+
+ROUNDING = 1e-5
+"""Largest relative difference of float32 sums that rounding explains."""
 
 
 class State(enum.Enum):
@@ -46,6 +50,7 @@ def examine() -> list[Finding]:
     if findings[-1].state is State.WORKS:
         found = require_tensorflow()
         findings.append(check_keras(found))
+        findings.append(check_estimator(found))
         findings.append(check_slim())
         findings += check_devices(probe())
     findings.append(check_horovod())
@@ -78,6 +83,15 @@ def check_keras(found: tuple[int, int]) -> Finding:
         return Finding("tf.layers, RNN cells", State.WORKS, f"tf-keras {importlib.metadata.version('tf-keras')}")
     advice = f"pip install 'tf-keras=={found[0]}.{found[1]}.*'"
     return Finding("tf.layers, RNN cells", State.ABSENT, "tf-keras is not installed", advice, is_base=False)
+
+
+def check_estimator(found: tuple[int, int]) -> Finding:
+    """tf.estimator, which TensorFlow had up to 2.15."""
+    if has_module("tensorflow_estimator"):
+        version = importlib.metadata.version("tensorflow-estimator")
+        return Finding("tf.estimator", State.WORKS, f"tensorflow-estimator {version}")
+    advice = "for scripts that use it: pip install 'whale-tf[tf1]' (TensorFlow 2.15)"
+    return Finding("tf.estimator", State.ABSENT, f"TensorFlow {found[0]}.{found[1]} has none", advice, is_base=False)
 
 
 def check_slim() -> Finding:
@@ -115,6 +129,7 @@ def check_devices(report: dict[str, object]) -> list[Finding]:
     else:
         advice = "reinstall TensorFlow"
         findings.append(Finding("collectives", State.BROKEN, f"1 + 2 gave {report['sum']} on two devices", advice))
+    findings.append(check_step(report["step"]))
     if not report["cuda"]:
         found = "this TensorFlow is built without CUDA"
         findings.append(Finding("NCCL", State.ABSENT, found, "for GPUs: pip install 'whale-tf[gpu]'", is_base=False))
@@ -128,10 +143,18 @@ def check_devices(report: dict[str, object]) -> list[Finding]:
     return findings
 
 
+def check_step(difference: object) -> Finding:
+    """A training step cut over two CPU devices: its relative difference from one device, or what went wrong."""
+    if isinstance(difference, float) and difference < ROUNDING:
+        return Finding("training step", State.WORKS, "on two CPU devices as on one")
+    found = f"differs from one device by {difference:.0e}" if isinstance(difference, float) else str(difference)
+    return Finding("training step", State.BROKEN, found, "please report it, with this table")
+
+
 def check_horovod() -> Finding:
-    """Horovod with its TensorFlow binding; only ``communication.backend = horovod`` needs it."""
+    """Horovod with its TensorFlow binding, which no feature of this version needs."""
     if not has_module("horovod"):
-        advice = "only for communication.backend=horovod: pip install 'whale-tf[horovod]'"
+        advice = f"nothing: {SETTINGS['communication.backend'].instead}"
         return Finding("Horovod", State.ABSENT, "not installed", advice, is_base=False)
     done = subprocess.run(
         [sys.executable, "-c", "import horovod.tensorflow"], capture_output=True, text=True, timeout=PROBE_SECONDS

@@ -14,9 +14,9 @@ from whale.cli.checks import Finding, State, examine
 _STYLES = {State.WORKS: "green", State.ABSENT: "yellow", State.BROKEN: "bold red"}
 
 
-@click.command()
+@click.command(short_help="Check what works on this machine.")
 def doctor() -> None:
-    """Check Python, TensorFlow, devices, collectives, NCCL, Horovod and ports.
+    """Check Python, TensorFlow and its parts, devices, a training step on two of them, NCCL, Horovod and ports.
 
     Exit status 1 when training cannot work at all.
     """

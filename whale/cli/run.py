@@ -30,20 +30,25 @@ class ScriptCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@click.command(
+    cls=ScriptCommand,
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a TensorFlow 1 script on several devices.",
+)
 @click.option(
     "--devices",
     type=click.IntRange(min=1),
     help="Number of devices of this machine: its first GPUs, or CPU devices when it has none. "
     "Default: all GPUs, or one CPU device.",
 )
-@click.option("--cluster", "cluster_path", metavar="FILE", help="YAML file of hosts, devices and links.")
+@click.option("--cluster", "cluster_path", metavar="FILE", help="YAML file of the devices, in place of --devices.")
 @click.option(
     "--strategy",
     type=click.Choice(["auto", "replica", "annotated"]),
     default="auto",
     show_default=True,
-    help="replica: data parallel whatever the script says; annotated: only what the script's scopes say.",
+    help="auto: what the script's scopes say, and data parallel where they say nothing; replica: data parallel on all "
+    "devices, whatever the scopes say; annotated: only what the scopes say.",
 )
 @click.option(
     "--batch",
@@ -51,7 +56,7 @@ class ScriptCommand(click.Command):
     help="Whether the script's batch is the whole batch or that of one replica. "
     "Default: local when the script uses Whale's scopes, else global.",
 )
-@click.option("--plan", "plan_path", metavar="FILE", help="Plan file to follow.")
+@click.option("--plan", "plan_path", metavar="FILE", help="JSON file with the share of the batch of each device.")
 @click.option("--module", hidden=True)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-m MODULE | SCRIPT] [ARGUMENTS]...")
 def run(
@@ -65,7 +70,9 @@ def run(
 ) -> None:
     """Run a TensorFlow 1 (static graph) script on several devices, unchanged.
 
-    Everything after the script's name belongs to the script.
+    Everything after the script's name belongs to the script. What runs on several devices, and what does not and why,
+    is printed on standard error before training. Configuration keys are set by environment variables, such as
+    WHALE_BATCH_SYNC=False.
     """
     command = _command(module, words)
     if devices is not None and cluster_path is not None:
@@ -80,11 +87,18 @@ def run(
         stack.callback(tf1.install().close)
         # Imports TensorFlow, which must not happen before install() has chosen its Keras.
         session = importlib.import_module("whale.cli.session")
-        stack.callback(session.start(cluster, devices, strategy, batch, plan_path).close)
+        activation = session.start(cluster, devices, strategy, batch, plan_path)
+        stack.callback(activation.close)
     except WhaleError as error:
         launch.print_error(error)
         raise SystemExit(launch.WHALE_ERROR_STATUS) from None
-    launch.run(command)
+    try:
+        launch.run(command)
+    except SystemExit as end:
+        if not end.code:
+            session.tell_if_unused(activation)
+        raise
+    session.tell_if_unused(activation)
 
 
 def _command(module: str | None, words: tuple[str, ...]) -> launch.Command:

@@ -6,10 +6,13 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from whale.cluster import Cluster
+from whale.cluster import Cluster, describe, from_tf_config
 from whale.config import Config, from_environment
-from whale.errors import ClusterError
+from whale.errors import ClusterError, SetupError
 from whale.runtime.activation import Activation, activate
+from whale.runtime.in_force import InForce
+from whale.runtime.initialise import check_alone
+from whale.runtime.launch import print_error
 from whale.runtime.options import Options
 
 
@@ -26,13 +29,36 @@ def start(
         plan_path: a plan file, or None.
 
     Raises:
-        ClusterError: more GPUs are asked for than there are.
+        ClusterError: this machine does not have the devices asked for, or they are on several hosts, or ``TF_CONFIG``
+            names several processes.
         ConfigError: an environment variable is wrong.
+        PlanError: the plan file does not fit.
     """
     config = Config()
     config.fall_back_on(from_environment(os.environ))
-    chosen = cluster or local_cluster(devices, len(tf.config.list_physical_devices("GPU")))
-    return activate(Options(cluster=chosen, strategy=strategy, batch=batch or "", plan_path=plan_path, config=config))
+    try:
+        check_alone(from_tf_config(os.environ.get("TF_CONFIG", "")))
+    except ClusterError as error:
+        raise ClusterError(error.what, fix=error.fix) from None  # no line of a script is to blame
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if cluster is not None:
+        check_runs_here(cluster, gpus, os.cpu_count() or 1)
+    chosen = cluster or local_cluster(devices, gpus)
+    base = Options(cluster=chosen, strategy=strategy, batch=batch or "", plan_path=plan_path, config=config)
+    activation = activate(base.under(config))
+    InForce.set(InForce(activation, base))
+    return activation
+
+
+def tell_if_unused(activation: Activation) -> None:
+    """Says on standard error that a script which built a graph ran none of it, and so used no device of ours."""
+    count = len(activation.options.cluster.compute_devices)
+    if count > 1 and not activation.sessions and tf.get_default_graph().get_operations():
+        unused = SetupError(
+            f"the script built a graph and made no session, so nothing ran on the {count} devices",
+            fix="run the graph in a tf.Session; a script for eager mode runs under python, on one device",
+        )
+        print_error(unused)
 
 
 def local_cluster(devices: int | None, gpus: int) -> Cluster:
@@ -53,3 +79,37 @@ def local_cluster(devices: int | None, gpus: int) -> Cluster:
             fix=f"ask for at most {gpus}, or hide the GPUs (CUDA_VISIBLE_DEVICES=-1) to use CPU devices",
         )
     return Cluster.local(devices or gpus, "GPU")
+
+
+def check_runs_here(cluster: Cluster, gpus: int, cores: int) -> None:
+    """Checks that one process on this machine can drive a cluster.
+
+    Args:
+        cluster: what a cluster file describes. CPU devices are made as they are asked for.
+        gpus: how many GPUs TensorFlow sees.
+        cores: how many CPU cores there are.
+
+    Raises:
+        ClusterError: it has several hosts, is a job to be served, or has more GPUs than there are here. The message
+            says what was asked for and what was found.
+    """
+    asked = "; ".join(describe(cluster).splitlines())
+    here = f"this machine has {gpus} GPU(s) that TensorFlow sees and {cores} CPU core(s)"
+    local = f"whale run --devices {gpus or 2}"
+    if cluster.worker_num > 1:
+        raise ClusterError(
+            f"the cluster file has {cluster.worker_num} hosts ({asked}), and this version trains on one; {here}",
+            fix=f"leave one host in the file, or use the devices of this machine: {local}",
+        )
+    if not cluster.is_local:
+        raise ClusterError(
+            f"the cluster file has the job {cluster.job!r} ({asked}), and this version serves no jobs; {here}",
+            fix=f"remove 'job' from the file, or use the devices of this machine: {local}",
+        )
+    wanted = sum(device.kind == "GPU" for device in cluster.devices)
+    if wanted > gpus:
+        hint = "" if gpus else " for CPU devices (`whale doctor` says whether TensorFlow can use GPUs at all)"
+        raise ClusterError(
+            f"the cluster file asks for {wanted} GPU(s) ({asked}), and {here}",
+            fix=f"correct the file, or use the devices of this machine: {local}{hint}",
+        )

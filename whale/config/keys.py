@@ -9,6 +9,7 @@ from whale.config.setting import Category, Setting
 
 _ONE_READER = "one process reads all the input and every batch is cut over its devices, so there are no files to slice"
 _MORE_DEVICES = "to fit a larger model or batch, cut the batch over more devices (whale run --devices N)"
+_OWN_ROWS = "sparse gradients travel as the rows that the batch touches"
 _OWN_TYPE = "gradients travel in the type the script computes them in"
 _OWN_PRECISION = "build the layers in tf.float16 and scale the loss in the script, as on one device"
 
@@ -33,8 +34,8 @@ class Communication(Category):
     """How gradients are summed over devices."""
 
     category = "communication"
-    sparse_as_dense = Setting(SWITCH, False, "Make sparse gradients dense before they are summed.")
-    max_splits = Setting(integer(1), 5, "Most buckets that gradients are packed into.")
+    sparse_as_dense = Setting(SWITCH, False, "Make sparse gradients dense before they are summed.", instead=_OWN_ROWS)
+    max_splits = Setting(integer(1), 5, "Most buckets that gradients are packed into; large ones travel alone.")
     num_splits = max_splits
     num_communicators = Setting(integer(1), 2, "Buckets that may be on their way at one time.")
     fp16 = Setting(SWITCH, False, "Send gradients as float16.", instead=_OWN_TYPE)
@@ -189,7 +190,12 @@ class Check(Category):
 
     category = "check"
     shorthand = "mode"
-    mode = Setting(choice("on", "off"), "on", "Whether to make it; on a mismatch the batch is not cut.")
+    mode = Setting(
+        choice("auto", "on", "off"),
+        "auto",
+        "Whether to make it; on a mismatch the batch is not cut. "
+        "`auto`: for graphs small enough that it takes seconds.",
+    )
 
 
 CATEGORIES: tuple[type[Category], ...] = (

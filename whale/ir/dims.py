@@ -82,9 +82,35 @@ def product(dims: Iterable[Dim]) -> Dim:
     return result
 
 
+def total(dims: Iterable[Dim]) -> Dim:
+    """The sum of the sizes; 0 for none."""
+    result: Dim = 0
+    for dim in dims:
+        result = add(result, dim)
+    return result
+
+
 def negate(a: Dim) -> Dim:
     """-a."""
     return multiply(a, -1)
+
+
+def reduced(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    """Two sizes without the factors that are seen to be common to both; neither may be zero."""
+    first, second = _terms(a), _terms(b)
+    if not first or not second:
+        return a, b
+    scale = math.gcd(*first.values(), *second.values())
+    shared: list[str] = []
+    for name in next(iter(first)):
+        for monomials in (first, second):
+            if any(monomial.count(name) <= shared.count(name) for monomial in monomials):
+                break
+        else:
+            shared.append(name)
+    factor: Dim = multiply(scale, product(symbol(name) for name in shared))
+    one, other = divide(a, factor), divide(b, factor)
+    return (a, b) if one is None or other is None else (one, other)
 
 
 def divide(a: Dim, b: Dim) -> Dim | None:
@@ -155,6 +181,16 @@ def evaluate(value: Dim, values: Mapping[str, int]) -> int | None:
 def opaque(operation: str, *operands: Dim) -> Poly:
     """The symbol of an expression that is not a polynomial (a floor division, a maximum, ...)."""
     return symbol(f"{operation}({','.join(str(o) for o in operands)})")
+
+
+def either(name: str) -> Dim:
+    """A size that is one, to be broadcast, or another one: which of them only the run shows."""
+    return symbol(f"either({name})")
+
+
+def is_either(value: Dim) -> bool:
+    """Whether a size may or may not be one, to be broadcast."""
+    return any(name.startswith("either(") for name in symbols_of(value))
 
 
 def substitute(value: Dim, sizes: Mapping[str, Dim]) -> Dim:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional
 
@@ -147,6 +148,7 @@ class Program:
         return self.ops[split_tensor(tensor)[0]]
 
 
+@functools.lru_cache(maxsize=1 << 17)
 def split_tensor(name: str) -> tuple[str, int]:
     """``"op:1"`` as ``("op", 1)``."""
     op, _, index = name.rpartition(":")

@@ -9,12 +9,14 @@
   belongs to another variable, which is no slot itself.
 
 All violations are found at once. ``check`` raises, and shows the ops around the first.
+
+A rewritten run has one rule more, ``check_groups``: it reaches every member of a collective or none.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whale.errors import VerifyError
 from whale.ir.flow import BACK_EDGES, MERGES
@@ -60,6 +62,44 @@ def check(program: Program) -> None:
     lines += ["around the first:", *_neighbourhood(program, violations[0])]
     op = program.ops.get(violations[0].op)
     raise VerifyError("\n".join(lines), site=op.site if op is not None else None)
+
+
+def check_groups(
+    reads: Mapping[str, Sequence[str]],
+    groups: Iterable[Sequence[str]],
+    devices: Mapping[str, str],
+    roots: Iterable[str],
+) -> None:
+    """Checks that a run completes its collectives: a member that is reached waits for ever for one that is not.
+
+    Args:
+        reads: the nodes that each node reads or waits for; nodes that are absent read nothing.
+        groups: the members of each collective.
+        devices: where each member runs. TensorFlow tells members apart by their devices.
+        roots: the nodes that the run asks for.
+
+    Raises:
+        VerifyError: a run would hang; the message lists the members of every such group.
+    """
+    reached: set[str] = set()
+    stack = list(roots)
+    while stack:
+        name = stack.pop()
+        if name not in reached:
+            reached.add(name)
+            stack.extend(reads.get(name, ()))
+    faults: list[str] = []
+    for members in groups:
+        missing = [name for name in members if name not in reached]
+        if missing and len(missing) < len(members):
+            there = [name for name in members if name in reached]
+            faults.append(f"the run reaches {', '.join(there)} but not {', '.join(missing)} of the same group")
+        held = [devices[name] for name in members]
+        twice = sorted({device for device in held if held.count(device) > 1})
+        if twice:
+            faults.append(f"several of {', '.join(members)}, one group, are on {', '.join(twice)}")
+    if faults:
+        raise VerifyError("\n  ".join(["collectives that would wait for ever:", *faults]))
 
 
 def _violations(program: Program) -> Iterator[Violation]:

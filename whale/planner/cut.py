@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from whale.ir import dims as D
-from whale.ir.placement import PARTIAL, REPLICATED, Sharded
+from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op, Program, split_tensor
 from whale.sharding.propagate import Analysis, Request, Source, propagate
 from whale.sharding.residence import Residence, reside
@@ -92,7 +92,7 @@ def _rate(analysis: Analysis, residence: Residence) -> Choice:
     for op in analysis.order.ops:
         decision = analysis.decisions[op.name]
         if any(
-            isinstance(analysis.facts[t].placement, Sharded) or analysis.facts[t].placement == PARTIAL
+            isinstance(analysis.facts[t].placement, Sharded) or analysis.facts[t].placement in (PARTIAL, EACH)
             for t in op.outputs_named()
             if t in analysis.facts
         ):

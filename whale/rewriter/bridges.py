@@ -28,15 +28,16 @@ class Bridges:
     # -- slicing -----------------------------------------------------------------------------------------------
 
     def piece(self, place: Place, value: str, cut: Sharded, dims: Dims, dtype: str) -> str:
-        """A copy's piece of a whole tensor."""
-        assert dims is not None
-        rank = len(dims)
+        """A copy's piece of a whole tensor; one of unknown rank can be cut on its first dim."""
         if self.sizes.own(cut.batch):
             return value  # the script's sizes are each copy's own: what spans its batch spans every copy's
+        if dims is None:
+            return self._rows(place, value, cut, dtype)
+        rank = len(dims)
         if cut.outer != 1:
-            opened, axis = self._open(place, value, cut, rank, dtype)
+            opened, axis = self.open(place, value, cut, rank, dtype)
             piece = self._cut(place, opened, axis, rank + 1, cut, value, dims, dtype)
-            return self._close(place, piece, value, cut, rank, dtype)
+            return self.close(place, piece, cut, rank, dtype)
         return self._cut(place, value, cut.dim, rank, cut, value, dims, dtype)
 
     def _cut(
@@ -49,8 +50,25 @@ class Bridges:
         if not self._spans(dims, cut):
             share, offset = self._unless_single(place, value, cut, dtype, share, offset)
         begin = self._vector(place, rank, axis, offset, 0)
-        size = self._vector(place, rank, axis, share, -1)
+        # Sizes that are known are named: shape inference of some kernels fails on what it cannot tell.
+        known = [d if isinstance(d, int) and cut.outer == 1 else -1 for d in dims or ()]
+        size = self._vector(place, rank, axis, share, -1, known)
         return self.builder.slice(place, opened, begin, size, dtype)
+
+    def _rows(self, place: Place, value: str, cut: Sharded, dtype: str) -> str:
+        """A copy's rows of a tensor whose rank is not known."""
+        assert cut.dim == 0 and cut.plain, "a tensor of unknown rank cannot be cut otherwise"
+        build = self.builder
+        begin = self.sizes.scalar(place, cut.batch, "offset")
+        end = build.binary(place, "AddV2", begin, self.sizes.scalar(place, cut.batch, "share"), "int32")
+        bounds = [
+            build.pack(place, [begin], "int32"),
+            build.pack(place, [end], "int32"),
+            build.const(place, [1], "int32"),
+        ]
+        attrs = {"T": type_attr(dtype), "Index": type_attr("int32"), "shrink_axis_mask": 0}
+        attrs.update(begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0)
+        return build.node(place, "StridedSlice", [value, *bounds], "whale/rows", attrs)
 
     def _spans(self, dims: Dims, cut: Sharded) -> bool:
         """Whether the dim is sure to span the batch; an open size may turn out to be one, to be broadcast."""
@@ -60,12 +78,14 @@ class Bridges:
     def _unless_single(
         self, place: Place, value: str, cut: Sharded, dtype: str, share: str, offset: str
     ) -> tuple[str, str]:
-        """Length and begin of a piece, or the whole of a dim that turns out to be of size one."""
+        """Length and begin of a piece, or the whole of a dim of size one beside a batch of several samples."""
         build = self.builder
         actual = build.element(place, build.shape(place, value, dtype), cut.dim, "int32")
         one, zero = build.const(place, 1, "int32"), build.const(place, 0, "int32")
+        several = build.binary(place, "Greater", self.sizes.scalar(place, cut.batch, "count"), one, "int32")
         attrs = {"T": type_attr("int32"), "incompatible_shape_error": True}
         single = build.node(place, "Equal", [actual, one], "whale/equal", attrs)
+        single = build.node(place, "LogicalAnd", [single, several], "whale/and")
         select = {"T": type_attr("int32")}
         length = build.node(place, "SelectV2", [single, one, share], "whale/select", select)
         begin = build.node(place, "SelectV2", [single, zero, offset], "whale/select", select)
@@ -91,13 +111,16 @@ class Bridges:
             count = self._times(place, count, cut.outer)
         return build.binary(place, "FloorDiv", size, count, "int32")
 
-    def _vector(self, place: Place, rank: int, axis: int, item: str, rest: int) -> str:
-        """A vector of ``rank`` entries, ``item`` at ``axis`` and ``rest`` elsewhere."""
+    def _vector(
+        self, place: Place, rank: int, axis: int, item: str, rest: int, known: Sequence[int] | None = None
+    ) -> str:
+        """A vector of ``rank`` entries: ``item`` at ``axis``, elsewhere those of ``known`` or ``rest``."""
         build = self.builder
-        other = build.const(place, rest, "int32")
-        return build.pack(place, [item if i == axis else other for i in range(rank)], "int32")
+        others = known if known is not None and len(known) == rank else [rest] * rank
+        entries = [item if i == axis else build.const(place, other, "int32") for i, other in enumerate(others)]
+        return build.pack(place, entries, "int32")
 
-    def _open(self, place: Place, value: str, cut: Sharded, rank: int, dtype: str) -> tuple[str, int]:
+    def open(self, place: Place, value: str, cut: Sharded, rank: int, dtype: str) -> tuple[str, int]:
         """A tensor with the cut dim taken apart into (outer, batch x inner)."""
         build = self.builder
         shape = build.shape(place, value, dtype)
@@ -116,8 +139,8 @@ class Bridges:
         count = build.binary(place, "Maximum", count, build.const(place, 1, "int32"), "int32")
         return build.binary(place, "FloorDiv", size, count, "int32")
 
-    def _close(self, place: Place, piece: str, like: str, cut: Sharded, rank: int, dtype: str) -> str:
-        """The inverse of ``_open`` on a tensor whose other dims are those of ``like``."""
+    def close(self, place: Place, piece: str, cut: Sharded, rank: int, dtype: str) -> str:
+        """The inverse of ``open``."""
         build = self.builder
         opened = build.shape(place, piece, dtype)
         sizes = [build.element(place, opened, i, "int32") for i in range(rank + 1)]
@@ -140,7 +163,7 @@ class Bridges:
             target = self.builder.pack(place, [*sizes[: cut.dim], outer, rest, *sizes[cut.dim + 1 :]], "int32")
             opened.append(self.builder.reshape(place, piece, target, dtype))
         whole = self.builder.concat(place, opened, cut.dim + 1, dtype)
-        return self._close(place, whole, whole, cut, rank, dtype)
+        return self.close(place, whole, cut, rank, dtype)
 
     def _piece_outer(self, place: Place, piece: str, cut: Sharded, dtype: str, replica: int) -> str:
         if isinstance(cut.outer, int):

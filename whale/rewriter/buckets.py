@@ -1,20 +1,24 @@
 """All-reduce of gradients, fused into buckets, in the order in which the backward pass makes them.
 
-Tensors follow each other into a bucket until it holds its part of all bytes; a tensor that is a bucket's worth on its
-own travels alone and is not copied. Buckets of one communicator follow each other by control edges, so that every
-device starts them in the same order.
+Tensors follow each other into a bucket until it holds its part of all bytes, and as much as is worth a message; a
+tensor that is worth one by itself travels alone and is not copied. Buckets of one communicator follow each other by
+control edges, so that every device starts them in the same order.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from whale.rewriter.build import Builder, Place, type_attr
 from whale.rewriter.keys import KeyAllocator
+
+WORTH_A_MESSAGE = 4 << 20
+"""Bytes that take much longer to send than a message takes to set up, on any of the links in use."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +32,10 @@ class Reduced:
     dtype: str
     """Its type."""
 
-    @property
+    @functools.cached_property
     def bytes(self) -> int:
         """Size of one copy's value."""
-        return int(np.prod(self.shape, dtype=np.int64)) * tf.as_dtype(self.dtype).size
+        return math.prod(self.shape) * tf.as_dtype(self.dtype).size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,24 +54,28 @@ class Group:
     """``Id`` for a sum, ``Div`` for an average."""
 
 
-def fuse(tensors: Sequence[Reduced], max_splits: int) -> list[tuple[Reduced, ...]]:
+def fuse(tensors: Sequence[Reduced], max_splits: int, worth: int = WORTH_A_MESSAGE) -> list[tuple[Reduced, ...]]:
     """Splits tensors, in order, into buckets of one type and about equal size.
 
     Args:
         tensors: in the order in which they become ready.
-        max_splits: about how many buckets to make; tensors of other types and large tensors may add to it.
+        max_splits: how many buckets to make at most; tensors of other types and large tensors may add to it.
+        worth: bytes from which a message is worth its latency: no bucket is closed below it, and a tensor of as
+            much is not copied into one.
     """
-    limit = max(1, sum(t.bytes for t in tensors) // max(1, max_splits))
+    limit = max(worth, sum(t.bytes for t in tensors) // max(1, max_splits))
     buckets: list[tuple[Reduced, ...]] = []
     open_by_type: dict[str, list[Reduced]] = {}
+    filled: dict[str, int] = {}
     for tensor in tensors:
-        if tensor.bytes >= limit:
+        if tensor.bytes >= worth:
             buckets.append((tensor,))
             continue
-        held = open_by_type.setdefault(tensor.dtype, [])
-        held.append(tensor)
-        if sum(t.bytes for t in held) >= limit:
+        open_by_type.setdefault(tensor.dtype, []).append(tensor)
+        filled[tensor.dtype] = filled.get(tensor.dtype, 0) + tensor.bytes
+        if filled[tensor.dtype] >= limit:
             buckets.append(tuple(open_by_type.pop(tensor.dtype)))
+            filled[tensor.dtype] = 0
     buckets.extend(tuple(held) for held in open_by_type.values())
     return buckets
 
@@ -133,14 +141,17 @@ class AllReduce:
             return values[0]
         build, dtype = self.builder, bucket[0].dtype
         flat = build.const(place, [-1], "int32")
-        return build.concat(place, [build.reshape(place, v, flat, dtype) for v in values], 0, dtype)
+        rows = [
+            value if len(t.shape) == 1 else build.reshape(place, value, flat, dtype) for value, t in zip(values, bucket)
+        ]
+        return build.concat(place, rows, 0, dtype)
 
     def _unpack(self, place: Place, summed: str, bucket: Sequence[Reduced], names: Sequence[str]) -> None:
         build, dtype = self.builder, bucket[0].dtype
         if len(bucket) == 1:
             build.named(place, names[0], "Identity", [summed], {"T": type_attr(dtype)})
             return
-        sizes = [int(np.prod(t.shape, dtype=np.int64)) for t in bucket]
+        sizes = [math.prod(t.shape) for t in bucket]
         attrs = {"T": type_attr(dtype), "Tlen": type_attr("int64"), "num_split": len(bucket)}
         inputs = [summed, build.const(place, sizes, "int64"), build.const(place, 0, "int32")]
         parts = build.node(place, "SplitV", inputs, "all_reduce/unpack", attrs).rpartition(":")[0]

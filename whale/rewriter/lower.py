@@ -7,7 +7,10 @@ on the user's own inputs, it is that op.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
@@ -15,12 +18,13 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from whale.errors import VerifyError
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op, Program, TensorType, split_tensor
-from whale.rewriter import recipes
+from whale.rewriter import fillers, recipes
 from whale.rewriter.attributes import adapt
 from whale.rewriter.bridges import Bridges
-from whale.rewriter.buckets import AllReduce, Group, Reduced, fuse
+from whale.rewriter.buckets import WORTH_A_MESSAGE, AllReduce, Group, Reduced, fuse
 from whale.rewriter.build import Builder, Place, shape_attr, type_attr
 from whale.rewriter.draws import draw
+from whale.rewriter.fetches import fetch
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.shadow import Origin, Shadow
 from whale.rewriter.sizes import BatchSizes
@@ -84,7 +88,9 @@ class Mesh:
     shares: tuple[int, ...]
     """Relative batch share of each copy."""
     max_splits: int = 5
-    """Buckets per all-reduce."""
+    """Most buckets per all-reduce, beside large tensors."""
+    worth: int = WORTH_A_MESSAGE
+    """Bytes from which a tensor travels alone."""
     communicators: int = 2
     """Buckets that may be under way at once."""
     local: bool = False
@@ -108,13 +114,15 @@ def lower(
     feeds: Mapping[str, TensorType],
     user: Program | None = None,
     prefix: str = "",
+    merges: Mapping[str, str] = MappingProxyType({}),
 ) -> Lowered:
     """Adds the nodes of a run to the shadow graph (not yet imported: call ``shadow.flush``).
 
     ``user`` is the program that the shadow graph holds verbatim, where ``program`` was made from it by inlining.
+    ``merges`` says of fetched tensors how their pieces are merged, where not by joining them (``fetches``).
     """
     lowering = Lowering(program, analysis, residence, shadow, mesh, keys, feeds, user or program, prefix)
-    return lowering.run(fetches, targets)
+    return lowering.run(fetches, targets, merges)
 
 
 class Lowering:
@@ -159,6 +167,8 @@ class Lowering:
         self._frontiers: dict[str, frozenset[str]] = {}
         self.draws: dict[str, list[list[str]]] = {}
         self.lazy: dict[str, Callable[[], None]] = {}
+        self._last_bare = ("", b"")
+        self._constants: dict[str, bytes] = {}
         self._enter_of_frame = {op.attrs.get("frame_name", ""): op for op in analysis.order.ops if op.type in ENTERS}
 
     @property
@@ -166,11 +176,11 @@ class Lowering:
         """Numbers of the copies."""
         return range(len(self.mesh.devices))
 
-    def run(self, fetches: Sequence[str], targets: Sequence[str]) -> Lowered:
+    def run(self, fetches: Sequence[str], targets: Sequence[str], merges: Mapping[str, str]) -> Lowered:
         """Emits every op, then what fetches and targets need."""
         for op in self.analysis.order.ops:
             self._emit(op)
-        fetched = tuple(self.get(t, REPLICATED, 0) for t in fetches)
+        fetched = tuple(fetch(self, t, merges.get(t, "")) for t in fetches)
         closure = [self.names[op.name, r] for op in self._writers() for r in self.replicas[1:]]
         wanted = [self.name_of(t, 0) for t in targets]
         for target in targets:
@@ -214,36 +224,37 @@ class Lowering:
     def copy(self, op: Op, replica: int, wants: Sequence[Want], variant: str = "") -> str:
         """One copy of an op; returns the node's name."""
         inputs = [self.get(t, w, replica) for t, w in zip(op.inputs, wants)]
-        return self.copy_with(op, replica, inputs, variant)
+        batch = fillers.batch_to_fill(self, op, replica, wants)
+        if batch is None:
+            return self.copy_with(op, replica, inputs, variant)
+        inputs = fillers.fill(self, op, replica, wants, inputs, batch)
+        name = self.copy_with(op, replica, inputs, variant or "/filled")
+        value = fillers.drop(self, op, replica, name, batch)
+        self.set_output(op, replica, 0, value)
+        return value.rpartition(":")[0]
 
     def copy_with(self, op: Op, replica: int, inputs: Sequence[str], variant: str = "") -> str:
         """One copy of an op on given inputs."""
         controls = self._controls(op, replica)
         frame = self.analysis.order.frame(op.name)
-        verbatim = self.user.ops.get(op.name) is op
-        own_inputs = verbatim and list(op.inputs) == list(inputs) and list(op.controls) == controls
-        name: str | None = None
         edits = adapt(self, op, replica)
-        if replica == 0 and own_inputs and not frame and not edits and not variant:
+        name: str | None = None
+        if not (replica or frame or edits or variant) and self._is_own(op, inputs, controls):
             name = op.name
-        shareable = not frame and (not op.stateful or op.type in HOLDERS or op.type in RANDOM)
-        key = (op.name, replica, tuple(inputs), tuple(controls), variant) if shareable else None
+        key = None if frame else self._key(op, replica, inputs, controls, variant)
         if name is None and key is not None:
             name = self.shadow.earlier(key)
         if name is None:
             node = node_def_pb2.NodeDef()
-            node.ParseFromString(op.node)
+            node.ParseFromString(self._bare(op))
             if variant:  # serves the op's recipe and is not its copy
                 node.name = self.shadow.unique(f"{self.prefix}replica_{replica}/{op.name}{variant}")
             else:
                 node.name = self._reserve(op, replica)
-            del node.input[:]
             node.input.extend(inputs)
-            node.input.extend(f"^{c}" for c in controls)
+            if controls:
+                node.input.extend([f"^{c}" for c in controls])
             node.device = self.mesh.devices[replica]
-            for attribute in _DROPPED:
-                if attribute in node.attr:
-                    del node.attr[attribute]
             for attribute, value in edits.items():
                 node.attr[attribute].CopyFrom(value)
             name = self.shadow.add(node, Origin(op.name, replica), key)
@@ -252,6 +263,34 @@ class Lowering:
         if not variant:
             self.set_copy(op, replica, name)
         return name
+
+    def _bare(self, op: Op) -> bytes:
+        """The serialized NodeDef of an op less what each copy has of its own."""
+        if self._last_bare[0] != op.name:
+            node = node_def_pb2.NodeDef()
+            node.ParseFromString(op.node)
+            del node.input[:]
+            for attribute in _DROPPED:
+                if attribute in node.attr:
+                    del node.attr[attribute]
+            self._last_bare = (op.name, node.SerializeToString())
+        return self._last_bare[1]
+
+    def _is_own(self, op: Op, inputs: Sequence[str], controls: Sequence[str]) -> bool:
+        """Whether a copy at home would be the user's own op."""
+        verbatim = self.user.ops.get(op.name) is op
+        return verbatim and list(op.inputs) == list(inputs) and list(op.controls) == controls
+
+    def _key(self, op: Op, replica: int, inputs: Sequence[str], controls: Sequence[str], variant: str) -> Any:
+        """What copies have in common that may be one node; None for an op that must not be shared."""
+        if op.stateful and op.type not in HOLDERS and op.type not in RANDOM:
+            return None
+        if op.type == "Const" and not controls:
+            if op.name not in self._constants:
+                value = self.attributes(op)["value"].SerializeToString(deterministic=True)
+                self._constants[op.name] = hashlib.sha256(value).digest()
+            return ("Const", replica, self._constants[op.name])
+        return (op.name, replica, tuple(inputs), tuple(controls), variant)
 
     def _reserve(self, op: Op, replica: int) -> str:
         """The name of a copy, given out before the copy is made where a loop's back edge needs it."""
@@ -280,6 +319,9 @@ class Lowering:
         return self.names[op, 0]
 
     def _controls(self, op: Op, replica: int) -> list[str]:
+        writes = writes_variable(op.type)
+        if not op.controls and not writes:
+            return []
         controls = []
         frame = self.analysis.order.frame(op.name)
         for control in op.controls:
@@ -289,9 +331,9 @@ class Lowering:
             if frame and inside and replica and not self.residence.all(control):
                 continue
             controls.append(self.name_of(control, replica))
-        if writes_variable(op.type):
+        if writes:
             controls.extend(self._earlier_reads(op, replica, frame))
-        if replica and writes_variable(op.type):
+        if replica and writes:
             controls.extend(self._own_reads(op, replica, frame))
         return list(dict.fromkeys(controls))
 
@@ -623,7 +665,7 @@ class Lowering:
         for tensor in tensors:
             dims = tuple(d for d in self.fact(tensor).dims or () if isinstance(d, int))
             found.append(Reduced(tensor, dims, self.dtype(tensor)))
-        buckets = fuse(found, self.mesh.max_splits)
+        buckets = fuse(found, self.mesh.max_splits, self.mesh.worth)
         final = "Div" if self.sizes.averages else "Id"
         group = Group(self.mesh.devices, self.mesh.hint, self.mesh.communicators, id(self.shadow), final)
         reducer = AllReduce(self.builder, self.keys, group)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from whale.ir.placement import REPLICATED, Sharded
 from whale.ir.program import Op
-from whale.rewriter import batch_norm
-from whale.rewriter.build import Place, type_attr
-from whale.rewriter.counts import global_count
-from whale.sharding.facts import Decision
+from whale.rewriter import batch_norm, reductions, whole_shapes
+from whale.rewriter.build import type_attr
+from whale.sharding.facts import Decision, Local
 
 if TYPE_CHECKING:
     from whale.rewriter.lower import Lowering
@@ -18,101 +17,45 @@ if TYPE_CHECKING:
 Recipe = Callable[["Lowering", Op, Decision], None]
 
 
-def mean(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """A mean over the batch: each copy's sum, divided by the global count."""
-    tensor, axes = op.inputs[0], decision.params["axes"]
-    fact = lowering.fact(tensor)
-    cut = fact.sharded
-    assert cut is not None
-    dtype, build = lowering.dtype(tensor), lowering.builder
+def padded(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """Whole batches of padding before or after those that are there: every copy pads with its own share of each."""
+    tensor, paddings, batch = op.inputs[0], op.inputs[1], decision.params["batch"]
+    build, dtype = lowering.builder, lowering.dtype(paddings)
+    rank = len(lowering.fact(tensor).dims or ())
+    value = lowering.fact(paddings).value
+    assert value is not None
+    at = 2 * decision.params["dim"]
     for replica in lowering.replicas:
-        place = lowering.place(tensor, replica)
-        value = lowering.get(tensor, None, replica)
-        total = build.reduce(place, "Sum", value, axes, dtype, bool(op.attrs.get("keep_dims")))
-        count = global_count(lowering, tensor, replica, axes, dtype)
-        lowering.set_output(op, replica, 0, build.binary(place, "RealDiv", total, count, dtype))
+        place = lowering.place(paddings, replica)
+        flat = build.const(place, [-1], "int32")
+        flat = build.reshape(place, lowering.get(paddings, REPLICATED, replica), flat, dtype)
+        local = lowering.bridges.localize(place, flat, Local(batch, (at, at + 1)), 2 * rank, dtype, list(value.ravel()))
+        rows = build.reshape(place, local, build.const(place, [rank, 2], "int32"), dtype)
+        rest = [lowering.get(t, w, replica) for t, w in zip(op.inputs[2:], decision.wants[2:])]
+        lowering.copy_with(op, replica, [lowering.get(tensor, decision.wants[0], replica), rows, *rest])
 
 
-def mean_of_integers(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """A mean of integers over the batch, rounded once: the global sum over the global count, at home."""
-    tensor, axes = op.inputs[0], decision.params["axes"]
-    dtype, build = lowering.dtype(tensor), lowering.builder
-    keep = bool(op.attrs.get("keep_dims"))
-    places = [lowering.place(tensor, r) for r in lowering.replicas]
-    sums = [build.reduce(p, "Sum", lowering.get(tensor, None, p.replica), axes, dtype, keep) for p in places]
-    count = build.cast(places[0], global_count(lowering, tensor, 0, axes, "float64"), "float64", dtype)
-    result = build.binary(places[0], "Div", build.add_n(places[0], sums, dtype), count, dtype)
+def own_elements(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """An array with one element per sample, written or read all at once: every copy's holds its own samples."""
+    indices, batch = op.inputs[1], decision.params["batch"]
+    build, dtype = lowering.builder, lowering.dtype(indices)
     for replica in lowering.replicas:
-        lowering.set_output(op, replica, 0, result)
+        place = lowering.place(indices, replica)
+        share = build.pack(place, [lowering.sizes.scalar(place, batch, "share")], "int32")
+        numbers = lowering.get(indices, REPLICATED, replica)
+        own = build.slice(place, numbers, build.const(place, [0], "int32"), share, dtype)
+        inputs = [lowering.get(t, w, replica) for t, w in zip(op.inputs, decision.wants)]
+        lowering.copy_with(op, replica, [inputs[0], own, *inputs[2:]])
 
 
-def reduce_pieces(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """A maximum or the like over the batch: of each piece, then of the pieces' results, at home."""
-    pieces = [f"{lowering.copy(op, replica, [None, REPLICATED], '/piece')}:0" for replica in lowering.replicas]
-    place = lowering.place(op.inputs[0], 0)
-    dtype = lowering.dtype(op.output(0))
-    stacked = lowering.builder.pack(place, pieces, dtype)
-    result = lowering.builder.reduce(place, op.type, stacked, [0], dtype)
+def own_end(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """Whether a loop over samples goes on: every copy's ends after its own."""
+    counter, batch = op.inputs[0], decision.params["batch"]
     for replica in lowering.replicas:
-        lowering.set_output(op, replica, 0, result)
-
-
-def global_shape(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """The shape of a whole tensor, completed at home from a piece's."""
-    lowering.set_output(op, 0, 0, _whole_shape(lowering, op, op.inputs[0], op.attrs.get("out_type", "int32")))
-
-
-def global_shape_n(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """The shapes of several whole tensors."""
-    for i, tensor in enumerate(op.inputs):
-        lowering.set_output(op, 0, i, _whole_shape(lowering, op, tensor, op.attrs.get("out_type", "int32")))
-
-
-def global_size(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """The number of elements of a whole tensor."""
-    out = op.attrs.get("out_type", "int32")
-    shape = _whole_shape(lowering, op, op.inputs[0], out)
-    lowering.set_output(op, 0, 0, lowering.builder.reduce(lowering.place(op.inputs[0], 0), "Prod", shape, [0], out))
-
-
-def _whole_shape(lowering: Lowering, op: Op, tensor: str, out: str) -> str:
-    build, fact = lowering.builder, lowering.fact(tensor)
-    place, dtype = lowering.place(tensor, 0), lowering.dtype(tensor)
-    cut = fact.sharded
-    if cut is None or fact.dims is None or tensor in lowering.sources:
-        return build.shape(place, lowering.get(tensor, REPLICATED, 0), dtype, out)
-    dims = fact.dims or ()
-    if all(isinstance(d, int) for d in dims):
-        return build.const(place, list(dims), out)
-    total = _whole_dim(lowering, tensor, cut, place)
-    if len(dims) == 1:
-        return build.cast(place, build.pack(place, [total], "int32"), "int32", out)
-    shape = build.shape(place, lowering.get(tensor, None, 0), dtype)
-    sizes = [
-        total
-        if i == cut.dim
-        else build.const(place, d, "int32")
-        if isinstance(d, int)
-        else build.element(place, shape, i, "int32")
-        for i, d in enumerate(dims)
-    ]
-    return build.cast(place, build.pack(place, sizes, "int32"), "int32", out)
-
-
-def _whole_dim(lowering: Lowering, tensor: str, cut: Sharded, place: Place) -> str:
-    build = lowering.builder
-    if isinstance(cut.outer, int) and isinstance(cut.inner, int):
-        count = lowering.sizes.scalar(place, cut.batch, "count")
-        factor = cut.outer * cut.inner
-        if factor == 1:
-            return count
-        return build.binary(place, "Mul", count, build.const(place, factor, "int32"), "int32")
-    sizes = []
-    for replica in lowering.replicas:
-        at = lowering.place(tensor, replica)
-        shape = build.shape(at, lowering.get(tensor, None, replica), lowering.dtype(tensor))
-        sizes.append(build.element(at, shape, cut.dim, "int32"))
-    return build.add_n(place, sizes, "int32")
+        place = lowering.place(counter, replica)
+        share = lowering.sizes.scalar(place, batch, "share")
+        end = lowering.builder.cast(place, share, "int32", lowering.dtype(counter))
+        lowering.copy_with(op, replica, [lowering.get(counter, None, replica), end])
 
 
 def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
@@ -155,14 +98,32 @@ def zero_if_empty(lowering: Lowering, op: Op, decision: Decision) -> None:
         lowering.set_output(op, replica, 0, chosen)
 
 
+def one_width(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """Copies of an op that finds the size of its last dim in its input, where an empty piece would have 0 there."""
+    build, dtype, known = lowering.builder, lowering.dtype(op.output(0)), decision.params["width"]
+    last = len(lowering.fact(op.output(0)).dims or ()) - 1
+    pieces = [f"{lowering.copy(op, replica, decision.wants, '/piece')}:0" for replica in lowering.replicas]
+    places = [lowering.place(op.inputs[0], replica) for replica in lowering.replicas]
+    shapes = [build.shape(place, piece, dtype) for place, piece in zip(places, pieces)]
+    widest = "" if known is not None else build.element(places[0], shapes[0], last, "int32")
+    for shape in shapes[1:] if widest else ():
+        width = build.element(places[0], shape, last, "int32")
+        widest = build.binary(places[0], "Maximum", widest, width, "int32")
+    for place, piece, shape in zip(places, pieces, shapes):
+        sizes = [build.element(place, shape, i, "int32") for i in range(last)]
+        width = widest or build.const(place, known, "int32")
+        target = build.pack(place, [*sizes, width], "int32")
+        lowering.set_output(op, place.replica, 0, build.reshape(place, piece, target, dtype))
+
+
 RECIPES: Mapping[str, Recipe] = {
-    "mean": mean,
-    "mean_of_integers": mean_of_integers,
-    "reduce_pieces": reduce_pieces,
-    "global_shape": global_shape,
-    "global_shape_n": global_shape_n,
-    "global_size": global_size,
     "rebased": rebased,
     "zero_if_empty": zero_if_empty,
+    "one_width": one_width,
+    "padded": padded,
+    "own_elements": own_elements,
+    "own_end": own_end,
+    **reductions.RECIPES,
+    **whole_shapes.RECIPES,
     **batch_norm.RECIPES,
 }

@@ -34,6 +34,8 @@ class Shadow:
         self.graph = tf.Graph()
         self.handles: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
+        self.integers: dict[str, int] = {}
+        """Values of the added scalar int32 constants, of which keys of collectives are some."""
         self._pending: list[node_def_pb2.NodeDef] = []
         self._names: set[str] = set()
         self._made: dict[Any, str] = {}
@@ -79,9 +81,16 @@ class Shadow:
         """Adds a node; its name must come from ``unique``."""
         self._pending.append(node)
         self.origins[node.name] = origin
+        if node.op == "Const" and len(node.attr["value"].tensor.int_val) == 1:
+            self.integers[node.name] = node.attr["value"].tensor.int_val[0]
         if key is not None:
             self._made[key] = node.name
         return node.name
+
+    @property
+    def pending(self) -> Sequence[node_def_pb2.NodeDef]:
+        """The nodes collected since the last import."""
+        return self._pending
 
     def discard(self) -> None:
         """Forgets the nodes collected since the last import."""

@@ -1,31 +1,12 @@
-"""How many samples each copy has: as numbers where the script fixed the batch, as nodes of the graph elsewhere.
-
-Copy ``r`` has samples ``offset_r = n * cum_r // total`` up to ``offset_{r+1}``, where ``cum`` are the running totals
-of the plan's shares: equal shares differ by at most one sample, and every sample is with exactly one copy.
-"""
+"""How many samples each copy has: as numbers where the script fixed the batch, as nodes of the graph elsewhere."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from whale.rewriter.build import Builder, Place
-from whale.sharding.batches import Batches
-
-
-def bounds(count: int, shares: Sequence[int]) -> list[int]:
-    """Where each copy's samples begin, and where the last one's end.
-
-    Args:
-        count: samples in the batch.
-        shares: relative share of each copy, integers >= 0, not all zero.
-    """
-    total, running = sum(shares), 0
-    offsets = [0]
-    for share in shares:
-        running += share
-        offsets.append(count * running // total)
-    return offsets
+from whale.sharding.batches import Batches, bounds
 
 
 @dataclasses.dataclass

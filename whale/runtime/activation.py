@@ -10,13 +10,14 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from whale import _tf
+from whale.annotations.checks import check_closed, check_nonempty
+from whale.annotations.state import script
 from whale.rewriter.keys import KeyAllocator
+from whale.runtime import graph_optimizer
 from whale.runtime.binding import Binding
 from whale.runtime.in_force import InForce
 from whale.runtime.options import Options
 from whale.runtime.report import Report
-
-_BINDING = "_whale_binding"
 
 
 class Activation:
@@ -26,12 +27,15 @@ class Activation:
         self.options = options
         options.plan()  # a plan that does not fit is refused before anything runs
         self.reports: list[Report] = []
+        self.sessions = 0
+        """Sessions made so far, here or on a target of the script's own."""
         self._keys = KeyAllocator()
         self._lock = threading.Lock()
-        self._undo = _tf.patch(_tf.BaseSession, self._replacements())
+        self._run = _tf.BaseSession.run
+        self._undo = _tf.patch(_tf.BaseSession, {"__init__": self._constructor()})
 
     def close(self) -> None:
-        """Restores TensorFlow; sessions already bound stay bound."""
+        """Restores TensorFlow for sessions made from now on; those already bound stay bound, and go on being cut."""
         if self._undo is not None:
             self._undo()
             self._undo = None
@@ -46,8 +50,11 @@ class Activation:
         self.close()
 
     def bind(self, session: Any) -> None:
-        """Gives a new session a shadow graph, unless it runs elsewhere than on our devices."""
+        """Gives a new session a shadow graph and methods that run it, unless it runs elsewhere than on our devices."""
+        self.sessions += 1
         if len(self.options.cluster.compute_devices) < 2:
+            if script().is_annotated:
+                session._do_run = _checking(session)
             return
         if session._target:
             target = session._target.decode()
@@ -55,19 +62,32 @@ class Activation:
             return
         binding = Binding(session, self.options, self._keys, self._announce)
         _tf.replace_session(session, _tf.new_session(binding.shadow.graph, session._target, session._config))
-        setattr(session, _BINDING, binding)
+        for name, method in _methods(session, binding, self._run).items():
+            setattr(session, name, method)
 
-    def configure(self, config: tf.ConfigProto | None) -> tf.ConfigProto:
-        """A session's configuration with our devices in it."""
+    def configure(self, config: tf.ConfigProto | None, graph: tf.Graph | None) -> tf.ConfigProto | None:
+        """The configuration of a session on our devices.
+
+        Raises:
+            ClusterError: the script's own shows TensorFlow fewer GPUs than there are devices.
+        """
+        if config is not None and not isinstance(config, tf.ConfigProto):
+            return config  # TensorFlow says what is wrong with it
+        devices = self.options.cluster.compute_devices
+        on_gpus = all(d.kind == "GPU" for d in devices)
+        if len(devices) < 2 and not on_gpus:
+            return config
         made = tf.ConfigProto()
         if config is not None:
             made.CopyFrom(config)
-        devices = self.options.cluster.compute_devices
-        if all(d.kind == "CPU" for d in devices):
+        if on_gpus:
+            made.gpu_options.visible_device_list = self.options.shown_gpus(made.gpu_options.visible_device_list)
+        else:
             made.device_count["CPU"] = max(len(devices), made.device_count["CPU"])
-        if not made.inter_op_parallelism_threads:
-            made.inter_op_parallelism_threads = max(2 * len(devices), 4)
-        made.allow_soft_placement = True
+        if len(devices) > 1:
+            made.inter_op_parallelism_threads = made.inter_op_parallelism_threads or max(2 * len(devices), 4)
+            made.allow_soft_placement = True
+            graph_optimizer.limit(made, graph, len(devices), on_gpus)
         return made
 
     def _announce(self, report: Report) -> None:
@@ -76,50 +96,53 @@ class Activation:
         if report.trains and not self.options.quiet:
             print(report.text(), file=sys.stderr, flush=True)
 
-    def _replacements(self) -> dict[str, Any]:
-        base = _tf.BaseSession
-        init, do_run, extend = base.__init__, base._do_run, base._extend_graph
-        run, make_callable, from_options = base.run, base.make_callable, base._make_callable_from_options
-        activation = self
+    def _constructor(self) -> Any:
+        init, activation = _tf.BaseSession.__init__, self
 
         def __init__(session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
-            ours = not target and len(activation.options.cluster.compute_devices) > 1
-            init(session, target, graph, activation.configure(config) if ours else config)
+            init(session, target, graph, config if target else activation.configure(config, graph))
             activation.bind(session)
 
-        def _do_run(
-            session: Any, handle: Any, targets: Any, fetches: Any, feeds: Any, options: Any, metadata: Any
-        ) -> Any:
-            binding = getattr(session, _BINDING, None)
-            if binding is None or handle is not None:
-                return do_run(session, handle, targets, fetches, feeds, options, metadata)
-            pairs = [(ref.deref(), value) for ref, value in feeds.items()]
-            return session._do_call(binding.run, targets, fetches, pairs, options, metadata)
+        return __init__
 
-        def _extend_graph(session: Any) -> None:
-            binding = getattr(session, _BINDING, None)
-            if binding is None:
-                extend(session)
-            else:
-                binding.refresh()
 
-        def callable_(session: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-            if getattr(session, _BINDING, None) is None:
-                return make_callable(session, fetches, feed_list, accept_options)
-            return _callable(session, run, fetches, feed_list or [], accept_options)
+def _checking(session: Any) -> Any:
+    """A first run that checks the scopes as one on several devices would, so that a mistake shows on one."""
+    do_run = session._do_run
 
-        def callable_from_options(session: Any, options: Any) -> Any:
-            if getattr(session, _BINDING, None) is None:
-                return from_options(session, options)
-            return _callable_from_options(session, run, options)
+    def _do_run(*arguments: Any) -> Any:
+        check_closed(session.graph)
+        check_nonempty(session.graph)
+        session._do_run = do_run
+        return do_run(*arguments)
 
-        return {
-            "__init__": __init__,
-            "_do_run": _do_run,
-            "_extend_graph": _extend_graph,
-            "make_callable": callable_,
-            "_make_callable_from_options": callable_from_options,
-        }
+    return _do_run
+
+
+def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
+    """Methods of a bound session. They are its own, not its class's, so they stay when TensorFlow is restored."""
+    do_run = session._do_run
+
+    def _do_run(handle: Any, targets: Any, fetches: Any, feeds: Any, options: Any, metadata: Any) -> Any:
+        if handle is not None:
+            return do_run(handle, targets, fetches, feeds, options, metadata)
+        pairs = [(ref.deref(), value) for ref, value in feeds.items()]
+        return session._do_call(binding.run, targets, fetches, pairs, options, metadata)
+
+    def make_callable(fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
+        if not feed_list:
+            _tf.check_fetches(session.graph, fetches)  # with feeds TensorFlow leaves it to the call as well
+        return _callable(session, run, fetches, feed_list or [], accept_options)
+
+    def from_options(callable_options: Any) -> Any:
+        return _callable_from_options(session, run, callable_options)
+
+    return {
+        "_do_run": _do_run,
+        "_extend_graph": binding.refresh,
+        "make_callable": make_callable,
+        "_make_callable_from_options": from_options,
+    }
 
 
 def _callable(session: Any, run: Any, fetches: Any, feed_list: Any, accept_options: bool) -> Any:

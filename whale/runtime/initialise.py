@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 
 import tensorflow.compat.v1 as tf
 
 from whale.annotations.state import open_here, script, start_afresh
-from whale.cluster import Cluster, Workers, from_tf_config, restrict
+from whale.cluster import Cluster, Workers, from_tf_config
 from whale.config import Config, Env, from_environment
 from whale.config.setting import script_site
 from whale.errors import ClusterError, ConfigError, ScopeError, SetupError
@@ -34,7 +33,7 @@ def init(config: Config | None = None) -> None:
     check_alone(from_tf_config(os.environ.get("TF_CONFIG", "")))
     current = InForce.get()
     base = current.base if current is not None else Options(cluster=_local_cluster())
-    options = dataclasses.replace(base, cluster=_visible(base.cluster, chosen), config=chosen)
+    options = _under(base, chosen)
     if current is None:
         InForce.set(InForce(activate(options), base, by_script=True))
     else:
@@ -60,7 +59,7 @@ def shutdown() -> None:
         InForce.set(None)
         current.activation.close()
     else:
-        current.activation.options = current.base
+        current.activation.options = _under(current.base, current.base.config)
 
 
 def initialised() -> Options:
@@ -126,8 +125,8 @@ def _local_cluster() -> Cluster:
     return Cluster.local(gpus, "GPU") if gpus else Cluster.local(1, "CPU")
 
 
-def _visible(cluster: Cluster, config: Config) -> Cluster:
+def _under(base: Options, config: Config) -> Options:
     try:
-        return restrict(cluster, config.cluster.run_visible_devices)
+        return base.under(config)
     except ClusterError as error:
         raise ClusterError(error.what, site=script_site(), fix=error.fix) from None

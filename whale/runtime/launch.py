@@ -18,6 +18,7 @@ import types
 from collections.abc import Iterator
 
 from whale.errors import SetupError, Site, WhaleError
+from whale.runtime.hints import hint
 
 WHALE_ERROR_STATUS = 2
 """Exit status after an error of class WhaleError."""
@@ -58,7 +59,8 @@ def run(command: Command) -> None:
 
     Raises:
         SystemExit: the script called ``sys.exit`` (its own status), raised (status 1, its traceback printed on
-            standard error), or met an error of Whale (status 2, the message printed on standard error).
+            standard error, and below it a hint where Whale knows the cause), or met an error of Whale (status 2, the
+            message printed on standard error).
     """
     try:
         if command.is_module:
@@ -74,16 +76,16 @@ def run(command: Command) -> None:
         # The interpreter would show our frames above the script's: print what it would print without them.
         own = error.with_traceback(_strip(error.__traceback__))
         sys.excepthook(type(own), own, own.__traceback__)
+        more = hint(own)
+        if more is not None:
+            print_error(more, _user_site(own.__traceback__))
         raise SystemExit(130 if isinstance(own, KeyboardInterrupt) else 1) from None
 
 
 def print_error(error: WhaleError, site: Site | None = None) -> None:
     """Prints an error of Whale without a traceback; ``site`` is shown when the error names no place itself."""
-    text = f"whale: {error}"
-    if error.site is None and site is not None:
-        text += f"\n  at {site}"
     sys.stdout.flush()
-    print(text, file=sys.stderr)
+    print(f"whale: {WhaleError(error.what, site=error.site or site, fix=error.fix)}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -120,7 +122,15 @@ def _run_script(command: Command) -> None:
 def _run_module(command: Command) -> None:
     sys.argv[:] = [command.target, *command.arguments]
     _set_first_path(os.getcwd())
-    runpy.run_module(command.target, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(command.target, run_name="__main__", alter_sys=True)
+    except ImportError as error:
+        if _strip(error.__traceback__) is not None:
+            raise  # the module's own
+        raise SetupError(
+            f"cannot run the module {command.target!r}: {error}",
+            fix="give a module that can be imported from this folder, or the path of a script without -m",
+        ) from error
 
 
 def _set_first_path(folder: str) -> None:

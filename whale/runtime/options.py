@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from whale.cluster import Cluster
+from whale.cluster import Cluster, restrict, visible_devices
 from whale.config import Config
-from whale.errors import PlanError
+from whale.config.setting import script_site
+from whale.errors import ClusterError, PlanError
 from whale.ir.plan import Plan, load
+
+if TYPE_CHECKING:
+    from whale.annotations.state import Annotations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +22,9 @@ class Options:
 
     cluster: Cluster
     """The devices."""
+    visible: tuple[int, ...] = ()
+    """Where ``cluster`` is part of a larger one: the number that each of its compute devices had there, which is what
+    TensorFlow is to be told. Empty when it is the whole."""
     strategy: str = "auto"
     """``auto``, ``replica`` or ``annotated``."""
     batch: str = ""
@@ -27,6 +35,43 @@ class Options:
     """Everything else."""
     quiet: bool = False
     """Whether plans are kept off standard error."""
+
+    def under(self, config: Config) -> Options:
+        """These options, of a whole cluster, when a configuration is in force, which may leave some devices out.
+
+        Raises:
+            ClusterError: ``cluster.run_visible_devices`` names a device that does not exist.
+        """
+        chosen = config.cluster.run_visible_devices
+        cluster = restrict(self.cluster, chosen)
+        visible = visible_devices(chosen, len(self.cluster.compute_devices)) if chosen else ()
+        return dataclasses.replace(self, cluster=cluster, visible=visible, config=config)
+
+    def shown_gpus(self, by_script: str) -> str:
+        """The GPUs of the machine that TensorFlow is to see: those of the cluster, and no others.
+
+        Args:
+            by_script: the ``visible_device_list`` of the script's own session, or empty. Whale's numbers then count
+                within it, as TensorFlow's do.
+
+        Returns:
+            A ``visible_device_list``; TensorFlow numbers its GPUs from 0 in this order.
+
+        Raises:
+            ClusterError: the script's list has fewer GPUs than the cluster needs.
+        """
+        numbers = self.visible or range(len(self.cluster.compute_devices))
+        if not by_script.strip():
+            return ",".join(str(number) for number in numbers)
+        seen = [number.strip() for number in by_script.split(",")]
+        if max(numbers) >= len(seen):
+            raise ClusterError(
+                f"the session's visible_device_list {by_script!r} shows TensorFlow {len(seen)} GPU(s), and Whale is to "
+                f"use {len(numbers)}",
+                site=script_site(),
+                fix="remove it from the script's ConfigProto, and choose GPUs with cluster.run_visible_devices",
+            )
+        return ",".join(seen[number] for number in numbers)
 
     def plan(self) -> Plan:
         """The plan to follow: the file's, completed from the cluster, or equal shares for all devices.
@@ -40,7 +85,12 @@ class Options:
         try:
             text = Path(self.plan_path).read_text(encoding="utf-8")
         except OSError as error:
-            raise PlanError(f"cannot read the plan file {self.plan_path}: {error.strerror}") from None
+            raise PlanError(
+                f"cannot read the plan file {self.plan_path}: {error.strerror}",
+                fix="correct the path or its permissions",
+            ) from None
+        except UnicodeDecodeError:
+            raise PlanError(f"{self.plan_path}: not UTF-8 text", fix="save it as UTF-8") from None
         plan = load(text, self.plan_path)
         if not plan.devices and len(plan.shares) <= len(devices):
             plan = dataclasses.replace(plan, devices=devices[: len(plan.shares)])
@@ -52,3 +102,30 @@ class Options:
                 fix="make the plan for this cluster, or pass the --devices or --cluster it was made for",
             )
         return plan
+
+    def plan_for(self, said: Annotations | None) -> tuple[Plan, str]:
+        """The plan for one graph: what the script said about it narrows ``plan``, as far as ``strategy`` lets it.
+
+        Args:
+            said: the graph's annotations; None for a script without any.
+
+        Returns:
+            The plan, and why it is one device although there are more; empty when it is not.
+
+        Raises:
+            PlanError: as ``plan``.
+        """
+        plan = self.plan()
+        if self.strategy == "replica" or self.plan_path is not None:
+            return plan, ""
+        if self.strategy == "annotated" and (said is None or not said.asks_for_replicas):
+            return Plan((1,), plan.devices[:1], plan.batch), (
+                "no scope of the script asks for copies of this graph, and --strategy annotated adds none"
+            )
+        named = set(said.devices) if said is not None else set()
+        # In the cluster's order: its first device is where TensorFlow puts what is pinned nowhere.
+        devices = tuple(device for device in plan.devices if device in named)
+        if not devices or len(devices) == len(plan.devices):
+            return plan, ""
+        reason = f"the script's scopes name the one device {devices[0]}" if len(devices) == 1 else ""
+        return Plan((1,) * len(devices), devices, plan.batch), reason

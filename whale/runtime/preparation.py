@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from whale import _tf
 from whale.annotations.inline import function_ops, inline
 from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.planner.cut import Choice, choose
+from whale.rewriter.collectives import check_collectives
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.lower import Feed, Mesh, lower
 from whale.rewriter.shadow import Shadow
@@ -82,11 +85,20 @@ class _Subject:
 
 
 def prepare(
-    program: Program, run: Run, shadow: Shadow, mesh: Mesh, keys: KeyAllocator, options: Options, number: int
+    program: Program,
+    run: Run,
+    shadow: Shadow,
+    mesh: Mesh,
+    keys: KeyAllocator,
+    options: Options,
+    number: int,
+    insist: bool = False,
+    merges: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Prepared, Report]:
     """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph.
 
-    What cannot be analysed or rewritten is not cut: the report says why, and the run is the user's own.
+    What cannot be analysed or rewritten is not cut: the report says why, and the run is the user's own. With ``insist``
+    it is cut even if that pays little; ``merges`` says how pieces of fetched tensors are merged.
     """
     start = time.perf_counter()
     subject = _subject(program, run)
@@ -103,12 +115,14 @@ def prepare(
     if parallel:
         return stay(parallel)
     if not sources:
-        tiny = "the batch has fewer samples than there are devices"
-        return stay(tiny if small else "nothing is fed or drawn that can be cut", bool(small))
+        # A source of one sample is no candidate; a later run of this kind may feed more.
+        tiny = bool(small) or any(shape and shape[0] < len(mesh.devices) for shape in run.shapes.values())
+        few = "the batch has fewer samples than there are devices"
+        return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
     try:
         choice = _choose(subject, run, sources, mesh, options)
         analysed = time.perf_counter()
-        if not choice.worthwhile:
+        if not choice.worthwhile and not insist:
             return stay(why_whole(choice))
         lowered = lower(
             subject.program,
@@ -122,7 +136,9 @@ def prepare(
             dict(run.feeds),
             subject.user,
             "" if number == 1 else f"run_{number}/",
+            {after: merges.get(name, "") for name, after in zip(run.signature.fetches, subject.fetches)},
         )
+        check_collectives(shadow, [*lowered.fetches, *lowered.targets])
         emitted = time.perf_counter()
         added = shadow.flush()
     except Exception as fault:  # a fault of ours must not take the user's training down; it is told, with its place
@@ -166,6 +182,7 @@ def _choose(subject: _Subject, run: Run, sources: tuple[Source, ...], mesh: Mesh
         dict(run.feeds),
         sync=not mesh.local if sync is None else bool(sync),
         independent=mode == "independent" or (not mode and mesh.local),
+        shares=mesh.shares,
     )
     shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(subject.program, s.tensor) for s in sources}
     return choose(subject.program, request, sources, shapes)

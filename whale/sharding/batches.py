@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from whale.ir import dims as D
 from whale.ir.dims import Dim
+
+
+def bounds(count: int, shares: Sequence[int]) -> list[int]:
+    """Where each copy's samples begin, and where the last one's end.
+
+    Copy ``r`` has samples ``offset_r = n * cum_r // total`` up to ``offset_{r+1}``, where ``cum`` are the running
+    totals of the shares: equal shares differ by at most one sample, and every sample is with exactly one copy.
+
+    Args:
+        count: samples in the batch.
+        shares: relative share of each copy, integers >= 0, not all zero.
+    """
+    total, running = sum(shares), 0
+    offsets = [0]
+    for share in shares:
+        running += share
+        offsets.append(count * running // total)
+    return offsets
 
 
 @dataclasses.dataclass
@@ -23,7 +42,9 @@ class Batch:
 class Batches:
     """Batches by number, with union-find over them."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Sequence[int] = ()) -> None:
+        self.shares = tuple(shares)
+        """Relative share of each copy; empty where the copies are not known."""
         self._batches: list[Batch] = []
         self._parent: list[int] = []
         self._aliases: dict[str, Dim] = {}
@@ -80,11 +101,17 @@ class Batches:
             return self.meet(counts[0], counts[1])
         for one, two in ((size, other), (other, size)):
             name = _bare(one)
-            if name is not None and not isinstance(two, int) and name not in D.symbols_of(two):
+            if name is not None and not isinstance(two, int) and name not in D.symbols_of(two) and not D.is_either(two):
                 self._aliases[name] = two
                 self.stale = True
                 return True
         return False
+
+    def equate_products(self, total: Dim, other: Dim) -> None:
+        """Takes two numbers of elements to be one, as before and after a reshape: open sizes and batches in them."""
+        size, other = D.reduced(total, other)
+        if not isinstance(size, int) and not isinstance(other, int):
+            self.equate(size, other)
 
     def _batch_named(self, size: Dim) -> int | None:
         """The batch whose size is a symbol and is just this size."""
@@ -109,6 +136,15 @@ class Batches:
         if found.static is None and found.count is not None:
             self.pinned.add(self.find(batch))
         return found.count
+
+    def filled(self, batch: int) -> bool:
+        """Whether every copy has a sample; where the size is open the analysis is then one for runs of this size."""
+        count = self[batch].count
+        offsets = [] if count is None else bounds(count, self.shares or (1,))
+        if not all(b > a for a, b in zip(offsets, offsets[1:])) or not offsets:
+            return False
+        self.pin(batch)
+        return True
 
     def meet(self, a: int, b: int) -> bool:
         """Whether two batches are one; joins them when nothing speaks against it."""

@@ -86,6 +86,40 @@ class Call:
             and self.batches.meet(a.batch, b.batch)
         )
 
+    def piece(self, index: int, cut: Sharded) -> Want:
+        """What is wanted of an input that has the samples of a cut: its piece, as it is where it is cut alike.
+
+        The size of its dim and that of the cut become one, so that its pieces are known to have the cut's lengths.
+        Declines when the two are known to differ.
+        """
+        fact = self.ins[index]
+        other = fact.sharded
+        if other is not None and self.one_cut(other, cut):
+            return None
+        if other is not None and other.dim == cut.dim and not self.batches.meet(other.batch, cut.batch):
+            raise Decline("its inputs are cut along batches of different sizes")
+        if fact.dims is None:
+            return cut
+        if cut.dim >= len(fact.dims):
+            raise Decline(f"input {index} lacks the dim that is cut")
+        size, expected = fact.dims[cut.dim], self.size(cut)
+        if isinstance(size, int) and isinstance(expected, int) and size != expected:
+            raise Decline(f"input {index} has {size} samples where {expected} are cut")
+        if size == 1 and expected != 1:
+            raise Decline(f"input {index} has one sample, to be used for all")
+        self.batches.equate(size, expected)
+        if cut.plain:
+            self.batches.fix(cut.batch, size)
+        return cut
+
+    def require_samples(self, cut: Sharded) -> None:
+        """Declines unless every copy is sure to have a sample: TensorFlow's kernel refuses tensors without any."""
+        if not self.batches.filled(cut.batch):
+            raise Decline(
+                f"TensorFlow's {self.op.type} refuses an empty tensor, and a copy gets one when a batch has fewer "
+                "samples than there are devices"
+            )
+
     # -- answers -----------------------------------------------------------------------------------------------
 
     def fact(
@@ -119,9 +153,17 @@ class Call:
             outputs = [self.fact(index=i) for i in range(len(self.op.outputs))]
         return Decision(tuple(REPLICATED for _ in self.ins), tuple(outputs), declined=declined)
 
-    def decide(self, wants: Sequence[Want], *outputs: Fact, recipe: str = "copy", **params: Any) -> Decision:
+    def unranked(self) -> Decision:
+        """The op on whole inputs, where the rank of one is not known; declines where that one is cut."""
+        if any(f.sharded for f in self.ins):
+            raise Decline("the rank of its input is unknown")
+        return self.whole()
+
+    def decide(
+        self, wants: Sequence[Want], *outputs: Fact, recipe: str = "copy", exchanges: bool = False, **params: Any
+    ) -> Decision:
         """The op on what is wanted."""
-        return Decision(tuple(wants), tuple(outputs), recipe, params)
+        return Decision(tuple(wants), tuple(outputs), recipe, params, exchanges)
 
     def settled(self, keep_partial: bool = False) -> list[Want]:
         """Wants that take every input as it is, partial ones summed first unless kept."""

@@ -10,11 +10,35 @@ from __future__ import annotations
 import dataclasses
 
 from whale.ir.placement import PARTIAL, REPLICATED, Placement, Sharded
-from whale.sharding.facts import Dims, Fact, Value
-from whale.sharding.join import join
+from whale.sharding.facts import Fact, PartDims, Value
+from whale.sharding.join import common_dims, join
 
 GRADIENT = "/gradient/"
 """Stands in the origin of a gradient's container between the forward container and the gradient's source."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """What all elements of a container share."""
+
+    dims: PartDims = None
+    """Sizes, None for those in which elements differ; None where their rank is not known or differs."""
+    value: Value | None = None
+    """Their value, where it is one for all."""
+    origin: str | None = None
+    """For elements that are containers: where they come from."""
+    iota: int | None = None
+    """For elements that are numbers of samples: the batch they count."""
+
+    def same_as(self, other: Common) -> bool:
+        """Whether the two say the same."""
+        return (self.dims, self.origin, self.iota) == (other.dims, other.origin, other.iota) and _equal(
+            self.value, other.value
+        )
+
+
+def _equal(a: Value | None, b: Value | None) -> bool:
+    return Fact(value=a) == Fact(value=b)
 
 
 @dataclasses.dataclass
@@ -25,16 +49,16 @@ class Containers:
     """By the container's origin; absent while nothing is known."""
     zeros: dict[str, bool] = dataclasses.field(default_factory=dict[str, bool])
     """Whether all elements written so far are zeros."""
-    common: dict[str, Fact] = dataclasses.field(default_factory=dict[str, Fact])
-    """Sizes and value that all elements share, where they do."""
+    common: dict[str, Common] = dataclasses.field(default_factory=dict[str, Common])
+    """What all elements of a container share."""
     forced: set[str] = dataclasses.field(default_factory=set[str])
     """Containers whose elements must be whole."""
     changed: bool = False
     """Set when a placement was widened since it was last cleared."""
 
-    def write(self, origin: str, fact: Fact, placement: Placement, dims: Dims) -> Placement:
+    def write(self, origin: str, fact: Fact, placement: Placement, dims: PartDims) -> Placement:
         """Notes that an element is written, placed and of sizes as given; returns where all elements are."""
-        self._note(origin, dims, fact.value, fact.origin)
+        self._note(origin, dims, fact)
         zero = fact.zero
         before, was_zero = self.elements.get(origin), self.zeros.get(origin, True)
         forward, _, gradient = origin.partition(GRADIENT)
@@ -62,18 +86,16 @@ class Containers:
         partial = placement == PARTIAL and before in (None, PARTIAL)
         return PARTIAL if partial else REPLICATED
 
-    def _note(self, origin: str, dims: Dims, value: Value | None, inner: str | None) -> None:
-        """Remembers what all elements have in common; ``inner`` is the origin of elements that are containers."""
-        known = Fact(dims=dims, value=value, origin=inner)
+    def _note(self, origin: str, dims: PartDims, fact: Fact) -> None:
+        """Remembers what all elements have in common."""
+        known = Common(dims, fact.value, fact.origin, fact.iota)
         before = self.common.get(origin)
         if before is not None:
-            same = before.value is not None and Fact(value=before.value) == Fact(value=value)
-            known = Fact(
-                dims=dims if before.dims == dims else None,
-                value=value if same else None,
-                origin=self.tie(before.origin, inner),
-            )
-        if before != known:
+            value = fact.value if _equal(before.value, fact.value) else None
+            shapes = common_dims([before.dims, dims], origin)
+            iota = fact.iota if before.iota == fact.iota else None
+            known = Common(shapes, value, self.tie(before.origin, fact.origin), iota)
+        if before is None or not before.same_as(known):
             self.common[origin] = known
             self.changed = True
 
@@ -87,11 +109,12 @@ class Containers:
         return next(iter(filled or known), None)
 
     def force(self, origin: str) -> None:
-        """Makes all elements whole: some op needs them so."""
-        if origin not in self.forced:
-            self.forced.add(origin)
-            self.elements[origin] = REPLICATED
-            self.changed = True
+        """Makes all elements whole: some op needs them so. A gradient's have the shapes of the forward ones."""
+        for name in dict.fromkeys((origin.partition(GRADIENT)[0], origin)):
+            if name not in self.forced:
+                self.forced.add(name)
+                self.elements[name] = REPLICATED
+                self.changed = True
 
     def read(self, origin: str) -> Placement:
         """Where the elements of a container are, as far as is known."""

@@ -14,6 +14,9 @@ from whale.ir.placement import EACH, REPLICATED, Placement, Sharded
 Dims = Optional[tuple[Dim, ...]]
 """Global sizes of a tensor's dims; None for unknown rank."""
 
+PartDims = Optional[tuple[Optional[Dim], ...]]
+"""Sizes of which some, None, are not known, or differ among the tensors that are spoken of."""
+
 Value = np.ndarray[Any, np.dtype[Any]]
 """Array of dtype object holding ints and polynomials: the known global value of a small integer tensor."""
 
@@ -98,6 +101,8 @@ class Decision:
     """How the rewriter emits it: ``copy`` is one copy of the op per device."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Arguments of the recipe."""
+    exchanges: bool = False
+    """Whether its copies read each other's pieces, whatever the wants say: inside a loop they must run as one loop."""
     declined: str = ""
     """Why the op runs whole although an input is cut; empty when a rule applied."""
     approximate: str = ""

@@ -10,6 +10,7 @@ from whale.ir.program import Op, split_tensor
 BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
 MERGES = frozenset({"Merge", "RefMerge"})
 ENTERS = frozenset({"Enter", "RefEnter"})
+SWITCHES = frozenset({"Switch", "RefSwitch"})
 EXITS = frozenset({"Exit", "RefExit"})
 
 

@@ -18,11 +18,13 @@ from whale.sharding.batches import Batches
 from whale.sharding.call import Call
 from whale.sharding.containers import Containers
 from whale.sharding.facts import Decision, Decline, Fact
-from whale.sharding.join import join
+from whale.sharding.join import common_dims, join, spans
 from whale.sharding.order import BACK_EDGES, ENTERS, MERGES, Order
 from whale.sharding.rules import RULES
 from whale.sharding.rules.control import CONTAINERS, PASS_CONTAINERS
+from whale.sharding.rules.sample_loops import decide as decide_in_sample_loop
 from whale.sharding.rules.state import on_variable
+from whale.sharding.sample_loops import SampleLoops
 
 CARRIERS = BACK_EDGES | ENTERS
 """What stands between a loop's Merge and the values it carries."""
@@ -66,6 +68,8 @@ class Analysis:
     """How the elements of TensorArrays, stacks and lists are placed."""
     recut: frozenset[str] = frozenset()
     """Results of ops that run whole, cut again afterwards."""
+    own_frames: frozenset[str] = frozenset()
+    """Loops over samples, which every copy goes through for its own: nothing may be exchanged in them."""
 
     def fact(self, tensor: str) -> Fact:
         """What is known of a tensor."""
@@ -86,27 +90,45 @@ class Request:
     """Whether statistics over the batch are exact."""
     independent: bool = False
     """Whether each copy draws its own random numbers."""
+    shares: tuple[int, ...] = ()
+    """Relative batch share of each copy; empty where the copies are not known."""
 
 
 def propagate(request: Request, sources: tuple[Source, ...]) -> Analysis:
     """Places every tensor, given where the sources are cut."""
-    batches = Batches()
+    batches = Batches(request.shares)
     numbers = {s.tensor: batches.add(s.tensor, s.static, s.count) for s in sources}
+    loops = SampleLoops(request.order)
     while True:
-        batches.stale = False
-        run = _Run(request, {s.tensor: s for s in sources}, numbers, batches)
+        batches.stale = loops.changed = False
+        run = _Run(request, {s.tensor: s for s in sources}, numbers, batches, loops)
         run.fixed_point()
-        if batches.stale:
+        if batches.stale or loops.changed:
             continue
-        return Analysis(request.order, run.facts, run.decisions, batches, sources, run.containers, frozenset(run.recut))
+        return Analysis(
+            request.order,
+            run.facts,
+            run.decisions,
+            batches,
+            sources,
+            run.containers,
+            frozenset(run.recut),
+            loops.frames,
+        )
 
 
 class _Run:
     """One propagation with a given set of batches."""
 
     def __init__(
-        self, request: Request, sources: Mapping[str, Source], numbers: Mapping[str, int], batches: Batches
+        self,
+        request: Request,
+        sources: Mapping[str, Source],
+        numbers: Mapping[str, int],
+        batches: Batches,
+        loops: SampleLoops,
     ) -> None:
+        self.loops = loops
         self.request = request
         self.sources = sources
         self.numbers = numbers
@@ -115,6 +137,8 @@ class _Run:
         self.facts: dict[str, Fact] = {}
         self.decisions: dict[str, Decision] = {}
         self.recut: set[str] = set()
+        self.summed: set[str] = set()
+        """Partial tensors that some op reads as a sum: every op reads that one sum."""
         self._seen: dict[str, tuple[Fact | None, ...]] = {}
         self._changes: dict[str, int] = {}
         self._loops: dict[str, Placement] = {}
@@ -143,23 +167,29 @@ class _Run:
         again, passes = bool(self.request.order.frames), 0
         while True:
             self.containers.changed = False
-            changed = False
+            changed, summed = False, len(self.summed)
             for op in self.request.order.ops:
                 changed |= self._visit(op)
+                if self.loops.changed:
+                    return
             passes += 1
             if passes > MOST_PASSES:
                 raise VerifyError(f"the placement of what loops carry does not settle in {MOST_PASSES} passes")
-            if self.batches.stale or (not (changed and again) and not self.containers.changed):
+            settled = not (changed and again) and not self.containers.changed and summed == len(self.summed)
+            if self.batches.stale or settled:
                 return
 
     def _visit(self, op: Op) -> bool:
-        ins = tuple(self.facts.get(t) for t in op.inputs)
+        ins = tuple(self._read(t) for t in op.inputs)
         container = op.type in CONTAINERS or any(f is not None and f.origin is not None for f in ins)
         loop = op.type in MERGES or op.type in CARRIERS
         if not container and not loop and self._seen.get(op.name, ()) == ins and op.name in self.decisions:
             return False
         self._seen[op.name] = ins
-        decision = self._merge(op, ins) if op.type in MERGES else self._decide(op, ins)
+        decision = self._over_samples(op, ins)
+        if decision is None:
+            decision = self._merge(op, ins) if op.type in MERGES else self._decide(op, ins)
+        decision = decision if op.type in MERGES else self._with_sums(op, decision)
         if self.decisions.get(op.name) == decision:
             return False
         self.decisions[op.name] = decision
@@ -174,6 +204,31 @@ class _Run:
             self.facts[tensor] = fact
         return True
 
+    def _read(self, tensor: str) -> Fact | None:
+        """What an op that reads a tensor finds."""
+        fact = self.facts.get(tensor)
+        return fact if fact is None or tensor not in self.summed else dataclasses.replace(fact, placement=REPLICATED)
+
+    def _with_sums(self, op: Op, decision: Decision) -> Decision:
+        """A decision whose op reads sums where there are sums; notes those that it needs itself.
+
+        A gradient read by a norm and, clipped, by its update would else be summed twice.
+        """
+        wants = list(decision.wants)
+        for index, tensor in enumerate(op.inputs):
+            if tensor in self.summed:
+                wants[index] = REPLICATED if wants[index] is None else wants[index]
+            elif wants[index] not in (None, PARTIAL) and self._sum_is_sent(tensor):
+                self.summed.add(tensor)
+        return decision if wants == list(decision.wants) else dataclasses.replace(decision, wants=tuple(wants))
+
+    def _sum_is_sent(self, tensor: str) -> bool:
+        """Whether a tensor is partial and of more than one element, outside loops: its sum is work to bring about."""
+        fact = self.facts[tensor]
+        if fact.placement != PARTIAL or fact.zero or self.request.order.frame(split_tensor(tensor)[0]):
+            return False
+        return fact.dims is not None and any(size != 1 for size in fact.dims)
+
     def _recut(self, tensor: str, fact: Fact) -> Fact:
         """The result of an op that ran whole, cut again where one of its dims is a batch."""
         self.recut.discard(tensor)
@@ -185,6 +240,14 @@ class _Run:
                 self.recut.add(tensor)
                 return dataclasses.replace(fact, placement=Sharded(fact.dims.index(size), batch))
         return fact
+
+    def _over_samples(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision | None:
+        """How an op runs that has to do with a loop over samples, if it is gone through in pieces."""
+        if not self.request.order.frames or op.name in self.request.whole_ops:
+            return None
+        known = tuple(f if f is not None else Fact() for f in ins)
+        call = Call(op, known, self.batches, self.containers, self.request.independent, self.request.sync)
+        return decide_in_sample_loop(call, self.loops, RULES.get(op.type))
 
     def _decide(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision:
         known = tuple(f if f is not None else Fact() for f in ins)
@@ -217,11 +280,14 @@ class _Run:
                 decision = call.whole(str(why) if cut else "")
                 rule = None
         if rule is None or call.op.type not in PASS_CONTAINERS:
-            # Whoever reads a container without knowing how its elements are cut must find them whole.
-            for tensor, fact in zip(call.op.inputs, call.ins):
-                if fact.origin is not None and not self._is_flow(tensor):
-                    call.containers.force(fact.origin)
+            self._force_containers(call)
         return self._with_value(call, self._feasible(call, decision))
+
+    def _force_containers(self, call: Call) -> None:
+        """Makes the elements whole that an op reads or writes without knowing how they are cut."""
+        for tensor, fact in zip(call.op.inputs, call.ins):
+            if fact.origin is not None and not self._is_flow(tensor):
+                call.containers.force(fact.origin)
 
     def _is_flow(self, tensor: str) -> bool:
         """Whether a tensor is the flow of a TensorArray: a number that orders its writes and holds no element."""
@@ -230,9 +296,14 @@ class _Run:
         return producer is not None and producer.outputs[index].dtype not in ("variant", "resource")
 
     def _feasible(self, call: Call, decision: Decision) -> Decision:
-        """The decision, or the op whole where a piece is wanted of a tensor whose rank is not known."""
+        """The decision, or the op whole where a piece is wanted of a tensor whose rank is not known.
+
+        Rows of such a tensor can be had, pieces on other dims cannot.
+        """
         for index, (want, fact) in enumerate(zip(decision.wants, call.ins)):
-            if isinstance(want, Sharded) and want != fact.placement and fact.dims is None:
+            rows = isinstance(want, Sharded) and want.dim == 0 and want.plain
+            if isinstance(want, Sharded) and not rows and want != fact.placement and fact.dims is None:
+                self._force_containers(call)
                 return call.whole(f"the rank of input {index} is unknown")
         return decision
 
@@ -255,6 +326,11 @@ class _Run:
         for fact in known[1:]:
             placement = self._join(placement, fact, zero)
             zero = zero and fact.zero
+        carried = any(self._is_carrier(t) for t in op.inputs)
+        unequal = isinstance(placement, Sharded) and not all(
+            f.sharded or spans(self.batches, f, placement, carried) for f in known
+        )
+        placement = REPLICATED if unequal else placement
         before = self.decisions.get(op.name)
         if before is not None and before.outputs[0].placement != placement:
             self._changes[op.name] = self._changes.get(op.name, 0) + 1
@@ -262,8 +338,7 @@ class _Run:
             placement = REPLICATED
         dims = known[0].dims
         if any(f.dims != dims for f in known):
-            static = op.outputs[0].shape
-            dims = None if static is None else Call(op, (), self.batches).fact(placement).dims
+            dims = Call(op, (), self.batches).fact(placement, common_dims([f.dims for f in known], op.name)).dims
         for tensor in op.inputs:
             self._loops[split_tensor(tensor)[0]] = placement
         origin = self.containers.tie(*(f.origin for f in known))
@@ -272,14 +347,20 @@ class _Run:
         wants = tuple(None if f is not None and f.placement == placement else placement for f in ins)
         conflict = placement == REPLICATED and any(f.placement != REPLICATED for f in known)
         reason = "its inputs arrive cut in different ways" if conflict else ""
+        if unequal:
+            reason = "its inputs are not known to have equal numbers of samples"
         return Decision(wants, (out, index), declined=reason)
 
     def _carried_back(self, tensor: str, fact: Fact | None) -> Fact | None:
         """What comes to a loop's Merge: what the Enter or NextIteration reads, before it is made to fit."""
-        producer = self._by_name.get(split_tensor(tensor)[0])
-        if fact is None or producer is None or producer.type not in CARRIERS:
+        if fact is None or not self._is_carrier(tensor):
             return fact
-        return self.facts.get(producer.inputs[0], fact)
+        return self.facts.get(self._by_name[split_tensor(tensor)[0]].inputs[0], fact)
+
+    def _is_carrier(self, tensor: str) -> bool:
+        """Whether a tensor comes to a Merge round a loop or into one."""
+        producer = self._by_name.get(split_tensor(tensor)[0])
+        return producer is not None and producer.type in CARRIERS
 
     def _join(self, placement: Placement, fact: Fact, zero: bool) -> Placement:
         a, b = placement, fact.placement

@@ -10,18 +10,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from whale.errors import VerifyError
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op, Program, split_tensor
 from whale.sharding.facts import Local, Relaxed, Want
-from whale.sharding.order import ENTERS, EXITS, MERGES
+from whale.sharding.order import ENTERS, EXITS, MERGES, SWITCHES
 from whale.sharding.propagate import Analysis
 from whale.sharding.rules.control import CONTAINERS
 from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import holder_of, on_variable, writes_variable
 
-_CONTROL = frozenset(
-    {"Switch", "RefSwitch", "NextIteration", "RefNextIteration", "LoopCond", "NoOp", *MERGES, *ENTERS, *EXITS}
-)
+_CONTROL = frozenset({*SWITCHES, "NextIteration", "RefNextIteration", "LoopCond", "NoOp", *MERGES, *ENTERS, *EXITS})
 SMALL_REDUCTION = 1
 """Partial tensors of at most this many elements are summed at home and sent, not all-reduced."""
 
@@ -69,6 +68,8 @@ class _Residence:
                 self.home[op.name] = self._home_resident(op)
             self._demand()
             exchanging = self._exchanging_frames()
+            if exchanging & self.analysis.own_frames:
+                raise VerifyError(f"copies exchange values in loops over samples: {sorted(exchanging)}")
             if exchanging <= self.merged_frames:
                 break
             self.merged_frames |= exchanging
@@ -83,7 +84,7 @@ class _Residence:
             before = [self.depth.get(split_tensor(t)[0], 0) for t in op.inputs if t not in self.feeds]
             before.extend(self.depth.get(c, 0) for c in op.controls)
             depth = max(before, default=0)
-            if op.type in ("Switch", "RefSwitch"):
+            if op.type in SWITCHES:
                 depth += 1
             elif op.type in MERGES:
                 depth = max(depth - 1, 0)
@@ -254,6 +255,8 @@ class _Residence:
             frame = self.analysis.order.frame(op.name)
             if not frame or frame[0] in found:
                 continue
+            if self.analysis.decisions[op.name].exchanges:
+                found.add(frame[0])
             for tensor, want in zip(op.inputs, self.analysis.decisions[op.name].wants):
                 if self._inside(tensor) and self._exchanges(op, tensor, want):
                     found.add(frame[0])

@@ -80,6 +80,11 @@ def _elementwise(function: Callable[[Dim, Dim], Dim]) -> Evaluator:
     return evaluator
 
 
+def _negative(op: Op, ins: tuple[Fact, ...]) -> Value | None:
+    value = ins[0].value
+    return None if value is None else np.asarray(np.frompyfunc(D.negate, 1, 1)(value), dtype=object)
+
+
 def _floor_divide(a: Dim, b: Dim) -> Dim:
     if isinstance(a, int) and isinstance(b, int):
         return a // b if b else 0
@@ -344,6 +349,7 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "RefEnter": _first,
     "Exit": _first,
     "Switch": _first,
+    "Neg": _negative,
     "Add": _elementwise(D.add),
     "AddV2": _elementwise(D.add),
     "Sub": _elementwise(_subtract),

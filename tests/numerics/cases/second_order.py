@@ -65,7 +65,7 @@ def maml_over_samples(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(cut=False, reason="the loop over tasks indexes the batch")
+@case()
 def maml_over_tasks(tf, record, workdir):
     """The batch is one of tasks, each adapted on its own inside tf.map_fn (the first MAML script)."""
     random = np.random.RandomState(0)

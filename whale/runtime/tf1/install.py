@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 from whale.runtime.tf1.contrib import ContribFinder
+from whale.runtime.tf1.eager import refuse_eager_mode
 from whale.runtime.tf1.era import add_old_names
 from whale.runtime.tf1.face import TensorFlowFace
 from whale.runtime.tf1.finder import ModuleFinder, TensorFlowFinder
@@ -73,6 +74,7 @@ def _install(stack: contextlib.ExitStack, found: tuple[int, int]) -> None:
     tensorflow = importlib.import_module("tensorflow")
     v1 = importlib.import_module("tensorflow.compat.v1")
     _leave_v2_behavior(stack, v1)
+    refuse_eager_mode(stack, v1)
     add_old_names(stack)
     _install_hooks(stack, tensorflow, v1)
     add_moved_names(stack)

@@ -10,7 +10,20 @@ from collections.abc import Callable
 
 from whale.sharding.call import Call
 from whale.sharding.facts import Decision
-from whale.sharding.rules import algebra, control, elementwise, index, nn, reduction, shape, source
+from whale.sharding.rules import (
+    algebra,
+    concat,
+    control,
+    elementwise,
+    fill,
+    index,
+    nn,
+    reduction,
+    reshape,
+    shapes,
+    slices,
+    source,
+)
 
 Rule = Callable[[Call], Decision]
 
@@ -18,7 +31,11 @@ RULES: dict[str, Rule] = {
     **elementwise.RULES,
     **algebra.RULES,
     **reduction.RULES,
-    **shape.RULES,
+    **shapes.RULES,
+    **reshape.RULES,
+    **concat.RULES,
+    **slices.RULES,
+    **fill.RULES,
     **index.RULES,
     **nn.RULES,
     **source.RULES,

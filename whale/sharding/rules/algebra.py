@@ -45,9 +45,7 @@ def contract(call: Call, labels: tuple[str, ...], out: str) -> Decision:
         if position < 0 or (call.dims(index)[position] == 1 and not fact.sharded):
             wants.append(REPLICATED if fact.placement != REPLICATED else None)
             continue
-        target = cut.on(position)
-        same = fact.sharded is not None and call.one_cut(fact.sharded, target)
-        wants.append(None if same else target)
+        wants.append(call.piece(index, cut.on(position)))
     placement = cut.on(out.index(label)) if label in out else PARTIAL
     return call.decide(wants, call.fact(placement, dims))
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from whale.ir.placement import REPLICATED, Placement, Sharded
 from whale.sharding.call import Call
-from whale.sharding.containers import GRADIENT
-from whale.sharding.facts import Decision, Decline, Fact, Relaxed, Want
+from whale.sharding.containers import GRADIENT, Common
+from whale.sharding.facts import Decision, Decline, Fact, PartDims, Relaxed, Want
 
 Rule = Callable[[Call], Decision]
 
@@ -68,18 +68,24 @@ def write(value_at: int, drop: int) -> Rule:
         placement: Placement = fact.placement
         if isinstance(placement, Sharded) and drop:
             placement = REPLICATED if placement.dim == 0 else placement.on(placement.dim - 1)
-        dims = None if fact.dims is None or call.op.type == "TensorArraySplitV3" else fact.dims[drop:]
+        dims: PartDims = None if fact.dims is None else fact.dims[drop:]
+        if dims and call.op.type == "TensorArraySplitV3":
+            dims = (None, *dims[1:])
         known = call.containers.elements.get(origin)
         if isinstance(known, Sharded) and isinstance(placement, Sharded) and call.one_cut(known, placement):
             placement = known
         stored = call.containers.write(origin, fact, placement, dims)
         want: Want = stored.on(stored.dim + drop) if isinstance(stored, Sharded) else stored
         wants: list[Want] = [None if f.origin else REPLICATED for f in call.ins]
-        wants[value_at] = None if fact.placement == want else want
+        wants[value_at] = call.piece(value_at, want) if isinstance(want, Sharded) else _as(fact, want)
         outs = [dataclasses.replace(call.fact(REPLICATED, (), i), origin=origin) for i in range(len(call.op.outputs))]
         return call.decide(wants, *outs)
 
     return rule
+
+
+def _as(fact: Fact, want: Want) -> Want:
+    return None if fact.placement == want else want
 
 
 _ELEMENT_SHAPE = {
@@ -131,7 +137,7 @@ def read(add: int, value_out: int = 0) -> Rule:
         outs: list[Fact] = []
         for i in range(len(call.op.outputs)):
             if i == value_out:
-                common = call.containers.common.get(origin, Fact())
+                common = call.containers.common.get(origin, Common())
                 dims = None if common.dims is None else (*([None] * add), *common.dims)
                 value = common.value if not add and placement == REPLICATED else None
                 zero = call.containers.zeros.get(origin, False)
@@ -152,7 +158,9 @@ def joined(add: int) -> Rule:
         stored = call.containers.read(origin)
         if isinstance(stored, Sharded) and stored.dim == 0:
             raise Decline("joins or splits elements along the batch")
-        outs = [call.fact(stored, None, 0), *(call.fact(REPLICATED, None, i) for i in range(1, len(call.op.outputs)))]
+        common = call.containers.common.get(origin, Common())
+        dims = None if not common.dims else (None, *common.dims[1:])
+        outs = [call.fact(stored, dims, 0), *(call.fact(REPLICATED, None, i) for i in range(1, len(call.op.outputs)))]
         return call.decide([None if f.origin else REPLICATED for f in call.ins], *outs)
 
     return rule
@@ -174,11 +182,12 @@ def of_lists(rule: Rule) -> Rule:
             for origin in known:
                 call.containers.force(origin)
             placements = {REPLICATED}
-        common = call.containers.common.get(known[0], Fact())
+        common = call.containers.common.get(known[0], Common())
+        element = Fact(value=common.value, origin=common.origin)
         for placement in placements:
             for origin in (*known, call.op.name):
                 if origin not in call.containers.elements:
-                    call.containers.write(origin, common, placement, common.dims)
+                    call.containers.write(origin, element, placement, common.dims)
         out = dataclasses.replace(call.fact(REPLICATED, ()), origin=call.op.name)
         return call.decide([None] * len(call.ins), out)
 
@@ -261,6 +270,7 @@ RULES: dict[str, Rule] = {
     "StackPopV2": read(0),
     "StackCloseV2": touch,
     "TensorListSetItem": write(2, 0),
+    "TensorListScatterIntoExistingList": write(1, 1),
     "TensorListGetItem": read(0),
     "TensorListPushBack": write(1, 0),
     "TensorListPopBack": read(0, 1),

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from whale.ir.dims import Dim
-from whale.ir.placement import PARTIAL, REPLICATED, Placement, Sharded
+from whale.ir.placement import EACH, PARTIAL, REPLICATED, Placement, Sharded
 from whale.sharding.call import Call, is_partial, partial_or_zero
 from whale.sharding.facts import Decision, Decline, Fact, Want
-from whale.sharding.values import broadcast
+from whale.sharding.values import broadcast, evaluate
 
 Rule = Callable[[Call], Decision]
 
@@ -65,8 +65,24 @@ def piece_of(call: Call, fact: Fact, lead: Sharded, rank: int) -> Want:
     return lead.on(dim)
 
 
+def own_values(call: Call) -> Decision | None:
+    """Every copy computes with its own small vectors of sizes or axes, beside whole operands; None for other cases."""
+    if not any(f.placement == EACH for f in call.ins) or len(call.op.outputs) != 1:
+        return None
+    if any(f.sharded or is_partial(f) for f in call.ins):
+        return None
+    dims: tuple[Dim, ...] | None = ()
+    for fact in call.ins:
+        dims = None if dims is None or fact.dims is None else broadcast(dims, fact.dims)
+    value = evaluate(call.op, call.ins)
+    return call.decide([None] * len(call.ins), dataclasses.replace(call.fact(EACH, dims), value=value))
+
+
 def nonlinear(call: Call) -> Decision:
     """Any element-wise function: partial operands are summed first."""
+    own = own_values(call)
+    if own is not None:
+        return own
     wants, placement, dims = spread(call)
     return call.decide(wants, *(call.fact(placement, dims, i) for i in range(len(call.op.outputs))))
 
@@ -109,7 +125,13 @@ def divisive(call: Call) -> Decision:
 
 
 def linear(call: Call) -> Decision:
-    """One operand, passed through: sums, pieces and wholes stay what they are."""
+    """A linear function of one operand: sums, pieces and wholes stay what they are."""
+    fact = call.ins[0]
+    return call.decide([None], call.fact(fact.placement, fact.dims, zero=fact.zero))
+
+
+def unchanged(call: Call) -> Decision:
+    """One operand, passed on as it is with all that is known of it."""
     fact = call.ins[0]
     out = call.fact(fact.placement, fact.dims, value=fact.value, zero=fact.zero, iota=fact.iota)
     return call.decide([None], dataclasses.replace(out, origin=fact.origin))
@@ -151,10 +173,10 @@ def select(call: Call) -> Decision:
         wants, placement, dims = spread(call, [1, 2])
         cut = condition.sharded
         if isinstance(placement, Sharded) and placement.dim == 0:
-            wants[0] = None if cut and call.one_cut(placement, cut) else placement
+            wants[0] = call.piece(0, placement)
         elif cut and placement == REPLICATED:
             placement = cut
-            wants = [None, cut, cut]
+            wants = [None, call.piece(1, cut), call.piece(2, cut)]
         else:
             wants[0] = REPLICATED
         return call.decide(wants, call.fact(placement, dims))
@@ -172,10 +194,10 @@ def _table(rule: Rule, names: str) -> dict[str, Rule]:
 
 RULES: dict[str, Rule] = {
     **_table(
-        linear,
-        "Identity StopGradient PreventGradient CheckNumerics Snapshot Neg Conj Real Imag RefIdentity "
-        "DeepCopy MirrorIdentity",
+        unchanged,
+        "Identity StopGradient PreventGradient CheckNumerics Snapshot RefIdentity DeepCopy MirrorIdentity EnsureShape",
     ),
+    **_table(linear, "Neg Conj Real Imag"),
     **_table(partial_linear, "Diag DiagPart"),
     **_table(additive, "Add AddV2 Sub AddN AccumulateNV2"),
     **_table(multiplicative, "Mul"),

@@ -46,8 +46,7 @@ def _gather_rows(call: Call, axis: int, lead: int, shift: int, dims: tuple[Dim, 
     cut = params if params and params.dim < lead else indices if indices and indices.dim < lead else None
     rest: list[Want] = [REPLICATED] * (len(call.ins) - 2)
     if cut is not None:
-        wants: list[Want] = [None if p == cut else cut for p in (params, indices)]
-        return call.decide([*wants, *rest], call.fact(cut, dims))
+        return call.decide([call.piece(0, cut), call.piece(1, cut), *rest], call.fact(cut, dims))
     if indices and not params:
         return call.decide([REPLICATED, None, *rest], call.fact(indices.on(indices.dim - lead + axis), dims))
     if params and params.dim != axis and not indices:
@@ -75,7 +74,7 @@ def gather_nd(call: Call) -> Decision:
     cut = params.sharded
     counted = indices.iota if cut and cut.dim == 0 and cut.plain else None
     if cut and counted is not None and call.batches.meet(counted, cut.batch):
-        return call.decide([None, cut], call.fact(cut, dims), recipe="rebased", index=1)
+        return call.decide([None, call.piece(1, cut)], call.fact(cut, dims), recipe="rebased", index=1)
     if indices.sharded:
         if indices.sharded.dim == (indices.rank or 0) - 1:
             raise Decline("its coordinates are cut")
@@ -98,10 +97,11 @@ def scatter_nd(call: Call) -> Decision:
     assert lead is not None
     if lead.dim >= (indices.rank or 1) - 1:
         raise Decline("its updates are cut on a dim of their own")
+    rows = [call.piece(0, lead), call.piece(1, lead)]
     if indices.iota is not None and lead.dim == 0 and lead.plain and call.batches.meet(indices.iota, lead.batch):
-        wants: list[Want] = [lead, lead, Local(lead.batch, (0,))]
+        wants: list[Want] = [*rows, Local(lead.batch, (0,))]
         return call.decide(wants, call.fact(lead, dims), recipe="rebased", index=0)
-    return call.decide([lead, lead, REPLICATED], call.fact(PARTIAL, dims))
+    return call.decide([*rows, REPLICATED], call.fact(PARTIAL, dims))
 
 
 def segment_sum(call: Call) -> Decision:
@@ -121,7 +121,7 @@ def segment_sum(call: Call) -> Decision:
     if lead.dim >= call.rank(1):
         at = lead.on(lead.dim - call.rank(1) + 1)
         return call.decide([None, REPLICATED, REPLICATED], call.fact(at, dims))
-    return call.decide([lead, lead, REPLICATED], call.fact(PARTIAL, dims))
+    return call.decide([call.piece(0, lead), call.piece(1, lead), REPLICATED], call.fact(PARTIAL, dims))
 
 
 def iota_through(rule: Rule) -> Rule:

@@ -26,6 +26,8 @@ class Samples:
     """Whether TensorFlow's kernel refuses zero rows."""
     keeps: bool = False
     """Whether outputs of the rank of the rows have their shape."""
+    broadcasts: bool = False
+    """Whether an input of one row, or of fewer dims, is used for all samples."""
 
 
 def per_sample(spec: Samples) -> Rule:
@@ -47,17 +49,23 @@ def per_sample(spec: Samples) -> Rule:
         wants: list[Want] = [REPLICATED] * len(call.ins)
         for index in spec.rows:
             if index < len(call.ins):
-                wants[index] = None if call.ins[index].placement == cut else cut
-                other = call.ins[index].sharded
-                if other and call.one_cut(other, cut):
-                    wants[index] = None
-        if spec.nonempty and call.batches[cut.batch].static is None:
-            raise Decline("it cannot run on a piece that may be empty")
+                wants[index] = _rows_wanted(call, spec, index, cut)
+        if spec.nonempty:
+            call.require_samples(cut)
         if spec.size is not None:
             wants[spec.size] = Local(cut.batch, (0,))
         return call.decide(wants, *(_row_fact(call, spec, cut, i) for i in range(len(call.op.outputs))))
 
     return rule
+
+
+def _rows_wanted(call: Call, spec: Samples, index: int, cut: Sharded) -> Want:
+    if spec.broadcasts and call.ins[index].sharded is None:
+        if call.rank(index) < max(call.rank(i) for i in spec.rows):
+            raise Decline(f"input {index} has fewer dims than the others")
+        if call.dims(index)[cut.dim] == 1:
+            return REPLICATED
+    return call.piece(index, cut)
 
 
 def _row_fact(call: Call, spec: Samples, cut: Sharded | None, index: int) -> Fact:
@@ -81,10 +89,10 @@ def filter_gradient(call: Call) -> Decision:
     assert cut is not None
     if cut.dim != 0:
         raise Decline("the batch is not its first dim")
+    wants = [call.piece(0, cut), REPLICATED, call.piece(2, cut)]
     if call.op.type.startswith("Depthwise"):
-        out = call.fact(PARTIAL, None)
-        return call.decide([cut, REPLICATED, cut], out, recipe="zero_if_empty", batch=cut.batch)
-    return call.decide([cut, REPLICATED, cut], call.fact(PARTIAL, None))
+        return call.decide(wants, call.fact(PARTIAL, None), recipe="zero_if_empty", batch=cut.batch)
+    return call.decide(wants, call.fact(PARTIAL, None))
 
 
 def bias_add(call: Call) -> Decision:
@@ -126,7 +134,7 @@ def batch_norm(call: Call) -> Decision:
     if not call.attr("is_training", True):
         return call.decide([None, *whole], out, *rest)
     if call.sync:
-        return call.decide([None, *whole], out, *rest, recipe="batch_norm", batch=cut.batch)
+        return call.decide([None, *whole], out, *rest, recipe="batch_norm", exchanges=True, batch=cut.batch)
     own = [dataclasses.replace(f, placement=EACH) for f in rest[2:]]
     decision = call.decide([None, *whole], out, *rest[:2], *own, recipe="batch_norm_own", batch=cut.batch)
     return dataclasses.replace(decision, approximate="batch-norm statistics are each replica's own (batch.sync is off)")
@@ -141,14 +149,15 @@ def batch_norm_grad(call: Call) -> Decision:
     if cut.dim != 0:
         raise Decline("the batch is not its first dim")
     own = any(f.placement == EACH for f in call.ins)
+    rows = [call.piece(0, cut), call.piece(1, cut)]
     rest: list[Want] = [None if f.placement == EACH else REPLICATED for f in call.ins[2:]]
     spare = [call.fact(REPLICATED, None, i) for i in range(3, _n(call))]
     out = call.fact(cut, image.dims)
     if not call.attr("is_training", True) or own:
         sums = [call.fact(PARTIAL, None, i) for i in (1, 2)]
-        return call.decide([cut, cut, *rest], out, *sums, *spare)
+        return call.decide([*rows, *rest], out, *sums, *spare)
     sums = [call.fact(REPLICATED, None, i) for i in (1, 2)]
-    return call.decide([cut, cut, *rest], out, *sums, *spare, recipe="batch_norm_grad", batch=cut.batch)
+    return call.decide([*rows, *rest], out, *sums, *spare, recipe="batch_norm_grad", exchanges=True, batch=cut.batch)
 
 
 def reverse_sequence(call: Call) -> Decision:
@@ -161,8 +170,8 @@ def reverse_sequence(call: Call) -> Decision:
         return call.decide([None, REPLICATED], call.fact(fact.placement, fact.dims))
     if cut.dim == call.attr("seq_dim"):
         raise Decline("reverses along the batch")
-    want: Want = cut.on(0) if cut.dim == batch_dim else REPLICATED
-    return call.decide([cut, want], call.fact(cut, fact.dims))
+    want: Want = call.piece(1, cut.on(0)) if cut.dim == batch_dim else REPLICATED
+    return call.decide([call.piece(0, cut), want], call.fact(cut, fact.dims))
 
 
 def _n(call: Call) -> int:
@@ -204,7 +213,7 @@ _ROWS: dict[str, Samples] = {
     "Softmax": Samples((0,), last=True, keeps=True),
     "LogSoftmax": Samples((0,), last=True, keeps=True),
     "SparseSoftmaxCrossEntropyWithLogits": Samples((0, 1), keeps=True),
-    "SoftmaxCrossEntropyWithLogits": Samples((0, 1), keeps=True),
+    "SoftmaxCrossEntropyWithLogits": Samples((0, 1), keeps=True, broadcasts=True),
     "TopK": Samples((0,), last=True),
     "TopKV2": Samples((0,), last=True),
     "InTopK": Samples((0, 1)),
@@ -223,7 +232,7 @@ _ROWS: dict[str, Samples] = {
     "MatrixInverse": Samples((0,), keeps=True),
     "MatrixDeterminant": Samples((0,)),
     "Cholesky": Samples((0,), keeps=True),
-    "MatrixTriangularSolve": Samples((0, 1)),
+    "MatrixTriangularSolve": Samples((0, 1), broadcasts=True),
     "MatrixSolve": Samples((0, 1)),
     "GRUBlockCell": Samples((0, 1)),
     "LSTMBlockCell": Samples((0, 1, 2), nonempty=True),

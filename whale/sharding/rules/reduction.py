@@ -60,15 +60,14 @@ def reduce(call: Call) -> Decision:
     if own:
         raise Decline("takes a mean or a maximum over axes that differ by copy")
     if call.op.type == "Mean" and call.op.outputs[0].dtype.startswith(("int", "uint")):
-        return call.decide(
-            [None, REPLICATED], call.fact(REPLICATED, out_dims), recipe="mean_of_integers", axes=tuple(axes)
-        )
+        out = call.fact(REPLICATED, out_dims)
+        return call.decide([None, REPLICATED], out, recipe="mean_of_integers", exchanges=True, axes=tuple(axes))
     if call.op.type == "Mean":
         count = D.product(dims[a] for a in axes)
-        return call.decide(
-            [None, REPLICATED], call.fact(PARTIAL, out_dims), recipe="mean", count=count, axes=tuple(axes)
-        )
-    return call.decide([None, REPLICATED], call.fact(REPLICATED, out_dims), recipe="reduce_pieces")
+        counted = not isinstance(count, int) and not (isinstance(cut.outer, int) and isinstance(cut.inner, int))
+        out = call.fact(PARTIAL, out_dims)
+        return call.decide([None, REPLICATED], out, recipe="mean", exchanges=counted, count=count, axes=tuple(axes))
+    return call.decide([None, REPLICATED], call.fact(REPLICATED, out_dims), recipe="reduce_pieces", exchanges=True)
 
 
 def l2_loss(call: Call) -> Decision:
@@ -94,15 +93,19 @@ def arg_reduce(call: Call) -> Decision:
 
 
 def cumulative(call: Call) -> Decision:
-    """Cumsum and Cumprod along a dim that is not cut."""
+    """Cumsum and Cumprod. Along the batch, every copy starts from what the copies before it came to."""
     fact = call.ins[0]
     if fact.sharded is None:
         if is_partial(fact) and call.op.type == "Cumsum":
             return call.decide([None, REPLICATED], call.fact(PARTIAL, fact.dims))
         return call.decide([REPLICATED, REPLICATED], call.fact(REPLICATED, fact.dims))
-    if fact.sharded.dim == call.axis(1, call.rank(0)):
-        raise Decline("accumulates along the batch")
-    return call.decide([None, REPLICATED], call.fact(fact.sharded, fact.dims))
+    out = call.fact(fact.sharded, fact.dims)
+    axis = call.axis(1, call.rank(0))
+    if fact.sharded.dim != axis:
+        return call.decide([None, REPLICATED], out)
+    if not isinstance(fact.sharded.outer, int):
+        raise Decline("accumulates along a dim that holds the batch an unknown number of times")
+    return call.decide([None, REPLICATED], out, recipe="cumulate_pieces", exchanges=True, axis=axis)
 
 
 RULES: dict[str, Rule] = {

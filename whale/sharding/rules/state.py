@@ -5,6 +5,7 @@ Every copy has its own mirror of a variable, and writes it with whole values, so
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from whale.ir.program import Op, split_tensor
@@ -43,11 +44,13 @@ _SCATTERS = frozenset(
 )
 
 
+@functools.cache
 def writes_variable(op_type: str) -> bool:
     """Whether an op type writes the variable in its first input."""
     return op_type.startswith(_WRITE_PREFIXES) or op_type in _SCATTERS
 
 
+@functools.cache
 def on_variable(op_type: str) -> bool:
     """Whether an op type touches a mirror of a variable: it runs wherever the mirror is."""
     return op_type in HOLDERS or op_type in READERS or writes_variable(op_type)

@@ -1,0 +1,136 @@
+"""What an activation does to sessions, and what remains when it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from whale import _tf
+from whale.cluster import Cluster
+from whale.config import Config
+from whale.errors import ClusterError
+from whale.runtime.activation import Activation, activate
+from whale.runtime.options import Options
+
+ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.fixture
+def activation() -> Iterator[Activation]:
+    """Two CPU devices, with a fresh default graph."""
+    with activate(Options(cluster=Cluster.local(2), quiet=True)) as made, tf.Graph().as_default():
+        yield made
+
+
+def model() -> tuple[Any, Any, Any]:
+    """A fed batch, its loss and a training step."""
+    x = tf.placeholder(tf.float32, [None, 3])
+    weights = tf.get_variable("w", [3, 1], initializer=tf.ones_initializer())
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
+    return x, loss, tf.train.GradientDescentOptimizer(0.001).minimize(loss)
+
+
+def devices_of_a_run(session: Any, fetches: Any, feeds: Any) -> int:
+    """How many devices took part in a run."""
+    metadata = tf.RunMetadata()
+    session.run(fetches, feeds, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata)
+    return len([row for row in metadata.step_stats.dev_stats if row.device.rpartition("/")[2].startswith("device:CPU")])
+
+
+def test_closing_restores_tensorflow() -> None:
+    plain = dict(vars(_tf.BaseSession))
+    made = activate(Options(cluster=Cluster.local(2), quiet=True))
+    assert _tf.BaseSession.__init__ is not plain["__init__"]
+    made.close()
+    assert dict(vars(_tf.BaseSession)) == plain
+    made.close()
+
+
+def test_a_bound_session_goes_on_being_cut_after_closing(activation: Activation) -> None:
+    x, loss, train = model()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run([loss, train], {x: ROWS})[0]
+        assert devices_of_a_run(session, loss, {x: ROWS}) == 2
+        activation.close()
+        assert devices_of_a_run(session, loss, {x: ROWS}) == 2
+        reports = len(activation.reports)
+        after = session.run([loss, train], {x: ROWS})[0]
+        assert after < before
+        # A kind of run that was not met before the activation was closed, ops made after it included.
+        late = loss * 2.0
+        np.testing.assert_allclose(session.run(late, {x: ROWS[:3]}), 2 * session.run(loss, {x: ROWS[:3]}), rtol=1e-6)
+        assert len(activation.reports) > reports and activation.reports[-1].cut
+        step = session.make_callable([loss, train], [x])
+        assert step(ROWS)[0] < after
+    with tf.Session() as other:
+        other.run(tf.global_variables_initializer())
+        assert devices_of_a_run(other, loss, {x: ROWS}) == 1
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_first_batch_that_is_too_small_does_not_keep_later_ones_whole(activation: Activation, first: int) -> None:
+    x, loss, train = model()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for rows in (ROWS[:first], ROWS, ROWS[:first]):
+            session.run([loss, train], {x: rows})
+    told = [report for report in activation.reports if report.trains]
+    assert told[0].reason == "the batch has fewer samples than there are devices"
+    assert any(report.cut for report in told[1:])
+
+
+def test_the_wrong_type_of_configuration_is_left_to_tensorflow_to_refuse(activation: Activation) -> None:
+    wrong: Any = {"device_count": 2}
+    assert activation.configure(wrong, None) is wrong
+
+
+@pytest.mark.parametrize(
+    ("count", "chosen", "by_script", "shown"),
+    [
+        (4, "", "", "0,1,2,3"),
+        (2, "", "", "0,1"),
+        (1, "", "", "0"),
+        (4, "0,2", "", "0,2"),
+        (4, "3", "", "3"),
+        (4, "2, 0", "", "2,0"),
+        (2, "", "1,3", "1,3"),
+        (2, "1", "1,3", "3"),
+    ],
+)
+def test_tensorflow_sees_the_chosen_gpus_and_no_others(count: int, chosen: str, by_script: str, shown: str) -> None:
+    config = Config({"cluster.run_visible_devices": chosen})
+    options = Options(cluster=Cluster.local(count, "GPU"), quiet=True).under(config)
+    with activate(options) as made:
+        own = tf.ConfigProto(gpu_options=tf.GPUOptions(visible_device_list=by_script, allow_growth=True))
+        configured = made.configure(own, None)
+        assert configured is not None and configured.gpu_options.visible_device_list == shown
+        assert configured.gpu_options.allow_growth
+        assert own.gpu_options.visible_device_list == by_script
+    names = [device.name for device in options.cluster.compute_devices]
+    assert names == [f"/device:GPU:{number}" for number in range(len(shown.split(",")))]
+
+
+def test_a_script_that_hides_gpus_from_its_session_is_told_so() -> None:
+    with activate(Options(cluster=Cluster.local(2, "GPU"), quiet=True)) as made:
+        own = tf.ConfigProto(gpu_options=tf.GPUOptions(visible_device_list="1"))
+        with pytest.raises(ClusterError, match=r"'1' shows TensorFlow 1 GPU\(s\), and Whale is to use 2") as caught:
+            made.configure(own, None)
+    assert "run_visible_devices" in caught.value.fix
+    assert caught.value.site is not None and caught.value.site.path == __file__
+
+
+def test_one_cpu_device_leaves_the_scripts_configuration_alone() -> None:
+    with activate(Options(cluster=Cluster.local(1), quiet=True)) as made:
+        own = tf.ConfigProto()
+        assert made.configure(own, None) is own and made.configure(None, None) is None
+
+
+def test_threads_and_cpu_devices_that_the_script_asks_for_stay(activation: Activation) -> None:
+    configured = activation.configure(tf.ConfigProto(device_count={"CPU": 3}, inter_op_parallelism_threads=7), None)
+    assert configured is not None
+    assert (configured.device_count["CPU"], configured.inter_op_parallelism_threads) == (3, 7)

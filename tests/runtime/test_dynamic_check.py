@@ -1,0 +1,147 @@
+"""The comparison of whole and cut gradients before the first update."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from whale.cluster import Cluster
+from whale.config import Config
+from whale.ir.placement import REPLICATED
+from whale.planner.witness import Witness
+from whale.runtime.activation import Activation, activate
+from whale.runtime.dynamic_check import compare
+from whale.runtime.options import Options
+from whale.sharding import propagate
+
+
+def options(mode: str = "on", devices: int = 2) -> Options:
+    return Options(cluster=Cluster.local(devices), batch="global", config=Config({"check.mode": mode}), quiet=True)
+
+
+def dense(x: tf.Tensor, units: int, name: str) -> tf.Tensor:
+    kernel = tf.get_variable(f"{name}/kernel", [x.shape[1], units], initializer=tf.glorot_uniform_initializer())
+    return tf.nn.bias_add(tf.matmul(x, kernel), tf.get_variable(f"{name}/bias", [units]))
+
+
+def train(rows: int = 24) -> list[Any]:
+    """Trains on an iterator with dropout to the end; losses and labels of each step, then variables."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.set_random_seed(2)
+        random = np.random.RandomState(1)
+        data = random.randn(rows, 4).astype(np.float32), random.randint(0, 3, rows)
+        x, y = tf.data.make_one_shot_iterator(tf.data.Dataset.from_tensor_slices(data).batch(7)).get_next()
+        hidden = tf.nn.dropout(dense(x, 5, "hidden"), rate=0.3)
+        loss = tf.losses.sparse_softmax_cross_entropy(y, dense(hidden, 3, "logits"))
+        step = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+        sess.run(tf.global_variables_initializer())
+        found: list[Any] = []
+        while True:
+            try:
+                found.append(sess.run([loss, y, step])[:2])
+            except tf.errors.OutOfRangeError:
+                return [*found, sess.run(tf.trainable_variables())]
+
+
+def verdicts(activation: Activation) -> list[str]:
+    return [line for r in activation.reports for line in (*r.lines, r.reason) if "check" in line]
+
+
+def equal(left: list[Any], right: list[Any]) -> None:
+    assert len(left) == len(right)
+    for a, b in zip(left, right):
+        for x, y in zip(a, b):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["on", "auto", "off"])
+def test_nothing_is_consumed_by_it(mode: str) -> None:
+    """Every batch is trained on once and every random number is used once, as on one device."""
+    expected = train()
+    with activate(options(mode)) as activation:
+        actual = train()
+    equal(expected, actual)
+    said = verdicts(activation)
+    assert not said if mode == "off" else "4 tensors that updates read agree" in said[0]
+
+
+def test_a_wrong_rule_is_refuted_and_the_run_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that adds up what every copy has summed over the whole batch makes gradients too large."""
+    right = propagate.RULES["BiasAddGrad"]
+
+    def wrong(call: Any) -> Any:
+        return dataclasses.replace(right(call), wants=(REPLICATED,))
+
+    expected = train()
+    monkeypatch.setitem(propagate.RULES, "BiasAddGrad", wrong)
+    with activate(options("off")):
+        unchecked = train()
+    assert not np.allclose(unchecked[-1][1], expected[-1][1], rtol=1e-3), "the fault is one that matters"
+    with activate(options()) as activation:
+        actual = train()
+    equal(expected[:1], actual[:1])
+    for a, b in zip(expected[:-1], actual[:-1]):
+        np.testing.assert_array_equal(a[1], b[1])
+    (said,) = verdicts(activation)
+    assert said.startswith("the check before the first update failed: '")
+    assert "bias" in said
+    assert [r.cut for r in activation.reports if said in (r.reason, *r.lines)] == [False]
+
+
+def test_what_cannot_be_had_without_a_side_effect_is_not_checked() -> None:
+    """The gradient waits for an assign: to compute it once more would assign once more."""
+    with activate(options()) as activation, tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [None, 3])
+        seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer())
+        w = tf.get_variable("w", [3, 1], initializer=tf.ones_initializer())
+        with tf.control_dependencies([seen.assign_add(1.0)]):
+            loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+        step = w.assign_sub(0.1 * tf.gradients(loss, [w])[0])
+        sess.run(tf.global_variables_initializer())
+        for _ in range(3):
+            sess.run(step, {x: np.ones((4, 3))})
+        assert sess.run(seen) == 3
+    assert verdicts(activation) == ["not checked: nothing that updates read can be computed without a side effect"]
+
+
+def test_a_fetched_batch_is_the_one_trained_on() -> None:
+    with activate(options()), tf.Graph().as_default(), tf.Session() as sess:
+        data = tf.data.Dataset.range(12).batch(4)
+        x = tf.data.make_one_shot_iterator(data).get_next()
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        loss = tf.reduce_sum(w * tf.cast(x, tf.float32))
+        step = w.assign_sub(tf.gradients(loss, [w])[0])
+        sess.run(tf.global_variables_initializer())
+        drawn = [sess.run([x, step])[0].tolist() for _ in range(3)]
+        assert drawn == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+        assert sess.run(w) == -66
+
+
+def seen(count: int, coarse: bool = False) -> Witness:
+    return Witness(tuple(f"g{i}:0" for i in range(count)), (), tuple(f"u{i}" for i in range(count)), coarse)
+
+
+def test_compare_allows_for_rounding_only() -> None:
+    whole = np.float32([1.0, -2.0])
+    assert not compare(seen(1), [whole], [whole * np.float32(1 + 1e-6)]).mismatch
+    verdict = compare(seen(1), [whole], [whole * 1.01])
+    assert verdict.mismatch == "'g0:0', read by 'u0', differs by 1.0e-02 of its size"
+    assert not compare(seen(1, coarse=True), [whole], [whole * 1.01]).mismatch
+    assert compare(seen(1), [whole.astype(np.float64)], [whole * (1 + 1e-4)]).mismatch
+    assert compare(seen(1), [whole], [whole[:1]]).mismatch == "'g0:0', read by 'u0', has shape (1,) instead of (2,)"
+
+
+def test_compare_treats_equal_nans_as_equal_and_others_not() -> None:
+    nan = np.float32([np.nan, 1.0])
+    assert not compare(seen(1), [nan], [nan]).mismatch
+    assert compare(seen(1), [np.float32([0.0, 1.0])], [nan]).mismatch
+
+
+def test_gradients_that_cancel_have_no_size_of_their_own() -> None:
+    large, rest = np.float32([1.0]), np.float32([1e-8])
+    assert not compare(seen(2), [large, rest], [large, -rest]).mismatch
+    assert compare(seen(2), [large, np.float32([1e-3])], [large, np.float32([2e-3])]).mismatch

@@ -1,0 +1,26 @@
+"""How much TensorFlow's graph optimizer (Grappler) does for a session on several devices."""
+
+from __future__ import annotations
+
+import tensorflow.compat.v1 as tf
+
+from whale import _tf
+
+MOST_NODES = 50_000
+"""Ops times devices above which the optimizer is left out. Its time grows faster than the graph does (two minutes for
+eight copies of BERT-Large), and what it finds in one copy it finds again in each."""
+
+
+def limit(config: tf.ConfigProto, graph: tf.Graph | None, devices: int, on_gpus: bool) -> None:
+    """Turns the optimizer off in ``config`` for a large graph, unless the script chose its passes itself.
+
+    On GPUs the choice of data layout stays: convolutions are much slower without it.
+    """
+    options = config.graph_options.rewrite_options
+    ops = _tf.graph_version(graph or tf.get_default_graph())
+    if options.ByteSize() or ops * devices <= MOST_NODES:
+        return
+    if on_gpus:
+        options.optimizers.append("layout")
+    else:
+        options.disable_meta_optimizer = True

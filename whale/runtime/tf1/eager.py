@@ -1,0 +1,36 @@
+"""Eager mode is refused where a script asks for it: it would train on one device, without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import Any
+
+from whale.errors import SetupError
+from whale.runtime.tf1.missing import caller_site
+from whale.runtime.tf1.undo import set_attribute
+
+SWITCHES = ("enable_eager_execution", "enable_v2_behavior")
+"""Functions of TensorFlow's v1 surface that turn eager mode on."""
+
+WAY_OUT = (
+    "build a static graph and run it in a tf.Session (remove the call, where there is one), or run the script with "
+    "python, on one device"
+)
+"""What a script can do about it."""
+
+
+def refuse_eager_mode(stack: contextlib.ExitStack, v1: types.ModuleType) -> None:
+    """While the TF1 environment is installed, turning eager mode on raises SetupError with the script's line."""
+    for name in SWITCHES:
+        set_attribute(stack, v1, name, _refusal(name))
+
+
+def _refusal(name: str) -> Any:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise SetupError(
+            f"tf.{name}() turns eager mode on, and Whale works on static graphs", site=caller_site(), fix=WAY_OUT
+        )
+
+    refuse.__name__ = name
+    return refuse
