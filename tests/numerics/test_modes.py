@@ -116,7 +116,7 @@ def wide() -> list[list[np.ndarray[Any, Any]]]:
 
 
 @pytest.mark.parametrize("devices", [2, 3])
-def test_large_gradients_travel_alone_and_equal_one_device(devices: int) -> None:
+def test_large_gradients_are_added_up_alone_and_equal_one_device(devices: int) -> None:
     expected = wide()
     with activate(options(devices)) as activation:
         actual = wide()

@@ -13,6 +13,10 @@ def _definite(tf: Any, i: Inputs) -> Any:
     return tf.matmul(i.x, i.x, transpose_b=True) + 2.0 * tf.eye(3)
 
 
+def _similarities(tf: Any, i: Inputs) -> Any:
+    return tf.matmul(i.x, i.x, transpose_b=True)
+
+
 def _square(name: str, build: Any, gradient: bool = True, whole: tuple[str, ...] = ()) -> Row:
     return Row(name, build, SQUARE, whole, gradient, tolerance=1e-4)
 
@@ -46,6 +50,37 @@ LINEAR = [
     ),
     _square("MatrixSolve", lambda tf, i: tf.linalg.solve(_definite(tf, i), i.y)),
     _square("MatrixInverse: over the batch", lambda tf, i: tf.linalg.inv(tf.reduce_sum(_definite(tf, i), 0))),
+    # The batch as a dim of one matrix: similarities of all samples with each other.
+    Row("MatrixBandPart: batch by features", lambda tf, i: tf.linalg.band_part(i.x, 1, 1), whole=("MatrixBandPart",)),
+    Row("MatrixDiagV3: one value per sample", lambda tf, i: tf.linalg.diag(i.x[:, 0]), whole=("MatrixDiagV3",)),
+    Row(
+        "MatrixDiagPartV3: batch by batch",
+        lambda tf, i: tf.linalg.diag_part(_similarities(tf, i)),
+        whole=("MatrixDiagPartV3",),
+    ),
+    Row(
+        "MatrixSetDiagV3: batch by batch",
+        lambda tf, i: tf.linalg.set_diag(_similarities(tf, i), i.y[:, 0]),
+        whole=("MatrixSetDiagV3",),
+    ),
+    Row(
+        "Cholesky: of a kernel matrix",
+        lambda tf, i: tf.linalg.cholesky(_similarities(tf, i) + 9.0 * tf.eye(i.b)),
+        whole=("Cholesky",),
+        tolerance=1e-4,
+    ),
+    Row(
+        "MatrixInverse: of a kernel matrix",
+        lambda tf, i: tf.linalg.inv(_similarities(tf, i) + 9.0 * tf.eye(i.b)),
+        whole=("MatrixInverse",),
+        tolerance=1e-4,
+    ),
+    Row(
+        "MatrixDeterminant: of a kernel matrix",
+        lambda tf, i: tf.linalg.det(0.1 * _similarities(tf, i) + tf.eye(i.b)),
+        whole=("MatrixDeterminant",),
+        tolerance=1e-4,
+    ),
     Row(
         "MatrixInverse: whitening",
         lambda tf, i: tf.matmul(i.x, tf.linalg.inv(tf.matmul(i.x, i.x, transpose_a=True) + tf.eye(4))),

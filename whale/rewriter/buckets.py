@@ -1,8 +1,9 @@
 """All-reduce of gradients, fused into buckets, in the order in which the backward pass makes them.
 
-Tensors follow each other into a bucket until it holds its part of all bytes, and as much as is worth a message; a
-tensor that is worth one by itself travels alone and is not copied. Buckets of one communicator follow each other by
-control edges, so that every device starts them in the same order.
+Tensors follow each other into a bucket until it holds its part of all bytes, and as much as is worth a message. A
+tensor that is worth one by itself travels alone and is not copied; between CPU devices of one process, which share
+their memory, it does not travel at all. Buckets of one communicator follow each other by control edges, so that every
+device starts them in the same order.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ class Group:
     """Whose keys these are."""
     final_op: str = "Id"
     """``Id`` for a sum, ``Div`` for an average."""
+    worth: int = WORTH_A_MESSAGE
+    """Bytes from which a tensor travels alone."""
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether all devices are the CPU of one process: what one holds, the others read where it is."""
+        hosts = {device.rpartition("/device:")[0] for device in self.devices}
+        return len(hosts) == 1 and all("CPU" in device for device in self.devices)
 
 
 def fuse(tensors: Sequence[Reduced], max_splits: int, worth: int = WORTH_A_MESSAGE) -> list[tuple[Reduced, ...]]:
@@ -107,6 +116,9 @@ class AllReduce:
         last: dict[tuple[int, int], str] = {}
         nodes: list[str] = []
         for number, bucket in enumerate(buckets):
+            if bucket[0].bytes >= self.group.worth and self.group.shares_memory:
+                self._add_up(bucket[0], number % len(self.group.devices), value, names)
+                continue
             instance = self.keys.instance()
             communicator = number % self.group.communicators
             for replica, device in enumerate(self.group.devices):
@@ -119,6 +131,19 @@ class AllReduce:
                 nodes.append(node)
                 self._unpack(place, summed, bucket, [names[t.tensor, replica] for t in bucket])
         return nodes
+
+    def _add_up(
+        self, tensor: Reduced, turn: int, value: Callable[[str, int], str], names: Mapping[tuple[str, int], str]
+    ) -> None:
+        """The sum of one tensor where memory is shared: made once, by the devices in turn, and read by all."""
+        build, replicas = self.builder, range(len(self.group.devices))
+        place = Place(tensor.tensor.rpartition(":")[0], turn, self.group.devices[turn])
+        total = build.add_n(place, [value(tensor.tensor, replica) for replica in replicas], tensor.dtype)
+        if self.group.final_op == "Div":
+            total = build.binary(place, "Div", total, build.const(place, len(replicas), tensor.dtype), tensor.dtype)
+        for replica, device in enumerate(self.group.devices):
+            there = dataclasses.replace(place, replica=replica, device=device)
+            build.named(there, names[tensor.tensor, replica], "Identity", [total], {"T": type_attr(tensor.dtype)})
 
     def _collective(
         self, place: Place, value: str, dtype: str, instance: int, communicator: int, before: str | None

@@ -1,8 +1,8 @@
 """A row of filling for convolutions whose piece of a batch may be empty.
 
 TensorFlow's kernels get empty batches wrong: with oneDNN (the default on CPU) the result of a convolution has the shape
-of its input, and the filter gradient of a depthwise convolution is left as it was found in memory. So a copy without
-samples convolves one row of zeros and drops what comes of it; a row of zeros adds nothing to a filter gradient.
+of its input. So a copy without samples convolves one row of zeros and drops what comes of it; a row of zeros adds
+nothing to a filter gradient.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from whale.sharding.facts import Local, Want
 if TYPE_CHECKING:
     from whale.rewriter.lower import Lowering
 
-_ON_CPU = frozenset(
+_CONVOLUTIONS = frozenset(
     [
         "Conv2D",
         "Conv2DBackpropInput",
@@ -30,14 +30,11 @@ _ON_CPU = frozenset(
         "DepthwiseConv2dNativeBackpropInput",
     ]
 )
-_ANYWHERE = frozenset({"DepthwiseConv2dNativeBackpropFilter"})
 
 
 def batch_to_fill(lowering: Lowering, op: Op, replica: int, wants: Sequence[Want]) -> int | None:
     """The batch of which a copy of a convolution may hold no sample; None where there is nothing to fill."""
-    if op.type not in _ON_CPU and op.type not in _ANYWHERE:
-        return None
-    if op.type in _ON_CPU and "GPU" in lowering.mesh.devices[replica]:
+    if op.type not in _CONVOLUTIONS or "GPU" in lowering.mesh.devices[replica]:
         return None
     for tensor, want in zip(op.inputs, wants):
         cut = want if isinstance(want, Sharded) else lowering.fact(tensor).sharded if want is None else None

@@ -667,7 +667,8 @@ class Lowering:
             found.append(Reduced(tensor, dims, self.dtype(tensor)))
         buckets = fuse(found, self.mesh.max_splits, self.mesh.worth)
         final = "Div" if self.sizes.averages else "Id"
-        group = Group(self.mesh.devices, self.mesh.hint, self.mesh.communicators, id(self.shadow), final)
+        mesh = self.mesh
+        group = Group(mesh.devices, mesh.hint, mesh.communicators, id(self.shadow), final, mesh.worth)
         reducer = AllReduce(self.builder, self.keys, group)
         closure.extend(reducer.emit(buckets, self._base, self.reduced))
         return buckets

@@ -26,6 +26,8 @@ class Samples:
     """Whether TensorFlow's kernel refuses zero rows."""
     keeps: bool = False
     """Whether outputs of the rank of the rows have their shape."""
+    core: int = 0
+    """How many last dims of the first row input make one sample, such as the two of a matrix."""
     broadcasts: bool = False
     """Whether an input of one row, or of fewer dims, is used for all samples."""
 
@@ -46,6 +48,8 @@ def per_sample(spec: Samples) -> Rule:
         allowed = cut.dim < call.rank(spec.rows[0]) - 1 if spec.last else cut.dim == 0
         if not allowed:
             raise Decline("the batch is not its first dim")
+        if spec.core and cut.dim >= call.rank(spec.rows[0]) - spec.core:
+            raise Decline("the batch is a dim of the matrix" if spec.core == 2 else "the batch is a dim of each sample")
         wants: list[Want] = [REPLICATED] * len(call.ins)
         for index in spec.rows:
             if index < len(call.ins):
@@ -209,7 +213,7 @@ _ROWS: dict[str, Samples] = {
     "SpaceToDepth": Samples((0,)),
     "DepthToSpace": Samples((0,)),
     "ExtractImagePatches": Samples((0,)),
-    "AdjustContrastv2": Samples((0,)),
+    "AdjustContrastv2": Samples((0,), core=3),
     "Softmax": Samples((0,), last=True, keeps=True),
     "LogSoftmax": Samples((0,), last=True, keeps=True),
     "SparseSoftmaxCrossEntropyWithLogits": Samples((0, 1), keeps=True),
@@ -219,21 +223,21 @@ _ROWS: dict[str, Samples] = {
     "InTopK": Samples((0, 1)),
     "InTopKV2": Samples((0, 1)),
     "NthElement": Samples((0,), last=True),
-    "MatrixBandPart": Samples((0,), keeps=True),
-    "MatrixDiag": Samples((0,)),
-    "MatrixDiagV2": Samples((0,)),
-    "MatrixDiagV3": Samples((0,)),
-    "MatrixDiagPart": Samples((0,)),
-    "MatrixDiagPartV2": Samples((0,)),
-    "MatrixDiagPartV3": Samples((0,)),
-    "MatrixSetDiag": Samples((0, 1)),
-    "MatrixSetDiagV2": Samples((0, 1)),
-    "MatrixSetDiagV3": Samples((0, 1)),
-    "MatrixInverse": Samples((0,), keeps=True),
-    "MatrixDeterminant": Samples((0,)),
-    "Cholesky": Samples((0,), keeps=True),
-    "MatrixTriangularSolve": Samples((0, 1), broadcasts=True),
-    "MatrixSolve": Samples((0, 1)),
+    "MatrixBandPart": Samples((0,), core=2, keeps=True),
+    "MatrixDiag": Samples((0,), core=1),
+    "MatrixDiagV2": Samples((0,), core=1),
+    "MatrixDiagV3": Samples((0,), core=1),
+    "MatrixDiagPart": Samples((0,), core=2),
+    "MatrixDiagPartV2": Samples((0,), core=2),
+    "MatrixDiagPartV3": Samples((0,), core=2),
+    "MatrixSetDiag": Samples((0, 1), core=2),
+    "MatrixSetDiagV2": Samples((0, 1), core=2),
+    "MatrixSetDiagV3": Samples((0, 1), core=2),
+    "MatrixInverse": Samples((0,), core=2, keeps=True),
+    "MatrixDeterminant": Samples((0,), core=2),
+    "Cholesky": Samples((0,), core=2, keeps=True),
+    "MatrixTriangularSolve": Samples((0, 1), core=2, broadcasts=True),
+    "MatrixSolve": Samples((0, 1), core=2),
     "GRUBlockCell": Samples((0, 1)),
     "LSTMBlockCell": Samples((0, 1, 2), nonempty=True),
 }
