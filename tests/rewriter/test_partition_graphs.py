@@ -17,7 +17,7 @@ from whale.annotations.capture import capture
 from whale.cluster import Cluster
 from whale.ir.program import TensorType
 from whale.rewriter.keys import KeyAllocator
-from whale.rewriter.lower import Mesh
+from whale.rewriter.mesh import Mesh
 from whale.rewriter.shadow import Shadow
 from whale.runtime.activation import activate
 from whale.runtime.options import Options

@@ -24,7 +24,7 @@ from whale.planner.witness import Witness, witness
 from whale.rewriter.build import Builder, Place, type_attr
 from whale.rewriter.fetches import merge_rules
 from whale.rewriter.keys import KeyAllocator
-from whale.rewriter.lower import Feed, Mesh
+from whale.rewriter.mesh import Feed, Mesh
 from whale.rewriter.shadow import Shadow
 from whale.rewriter.sizes import bounds
 from whale.runtime import collector

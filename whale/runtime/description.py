@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whale.ir.program import Op
 from whale.planner.cut import Choice
-from whale.rewriter.lower import Lowered, Mesh
+from whale.rewriter.mesh import Lowered, Mesh
 
 
 def why_whole(choice: Choice) -> str:

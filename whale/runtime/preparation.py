@@ -15,7 +15,8 @@ from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.planner.cut import Choice, choose
 from whale.rewriter.collectives import check_collectives
 from whale.rewriter.keys import KeyAllocator
-from whale.rewriter.lower import Feed, Mesh, lower
+from whale.rewriter.lower import lower
+from whale.rewriter.mesh import Feed, Mesh
 from whale.rewriter.shadow import Shadow
 from whale.runtime.description import plan_lines, why_whole
 from whale.runtime.options import Options

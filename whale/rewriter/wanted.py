@@ -1,0 +1,141 @@
+"""Tensors as ops want them: from where a tensor is placed to what a copy reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whale.errors import VerifyError
+from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
+from whale.ir.program import split_tensor
+from whale.rewriter.mesh import Feed
+from whale.sharding.facts import Fact, Local, Relaxed, Want
+
+if TYPE_CHECKING:
+    from whale.rewriter.lower import Lowering
+
+
+class Wanted:
+    """The bridges of a lowering, each made once."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self._bridged: dict[tuple[str, Want, int], str] = {}
+
+    def get(self, tensor: str, want: Want, replica: int) -> str:
+        """A node output holding a tensor as wanted on a copy; emits the bridge if there is none yet."""
+        fact = self.lowering.fact(tensor)
+        if want is None or want == fact.placement:
+            return self.base(tensor, replica)
+        key = (tensor, want, replica)
+        if key not in self._bridged:
+            self._bridged[key] = self._bridge(tensor, fact, want, replica)
+        return self._bridged[key]
+
+    def base(self, tensor: str, replica: int) -> str:
+        """A tensor as it is placed, on a copy."""
+        low = self.lowering
+        op = split_tensor(tensor)[0]
+        if op in low.lazy:
+            low.lazy.pop(op)()
+        if tensor in low.sources or tensor in low.analysis.recut:
+            return low.entries.piece(tensor, replica)
+        if tensor in low.feeds:
+            low.entries.fed.setdefault(tensor, Feed(tensor, tensor, "whole"))
+            return tensor
+        if (tensor, replica) in low.tensors:
+            return low.tensors[tensor, replica]
+        if low.residence.all(op) or (tensor, 0) not in low.tensors:
+            if op in low.ops and not low.residence.all(op):
+                replica = 0
+            producer = low.ops[op]
+            return f"{low.reserve(producer, replica)}:{split_tensor(tensor)[1]}"
+        return low.tensors[tensor, 0]
+
+    def _bridge(self, tensor: str, fact: Fact, want: Want, replica: int) -> str:
+        low = self.lowering
+        have, dtype = fact.placement, low.dtype(tensor)
+        if isinstance(want, Local):
+            return self._localized(tensor, fact, want, replica)
+        if isinstance(want, Relaxed) and fact.value is not None:
+            sizes = [-1 if i == want.dim or not isinstance(v, int) else v for i, v in enumerate(fact.value)]
+            return low.builder.const(low.place(tensor, replica), sizes, dtype)
+        if have == EACH and want == REPLICATED:
+            op = low.ops[split_tensor(tensor)[0]]
+            wants = [REPLICATED] * len(op.inputs)
+            return f"{low.copy(op, 0, wants, '/whole')}:{split_tensor(tensor)[1]}"
+        if want == REPLICATED:
+            if tensor in low.sources or tensor in low.analysis.recut:
+                return low.entries.whole(tensor)
+            if isinstance(have, Sharded):
+                pieces = [self.base(tensor, r) for r in low.replicas]
+                return low.bridges.gather(low.place(tensor, 0), pieces, have, fact.rank or 0, dtype)
+            if have == PARTIAL:
+                return self._sum(tensor, replica)
+        if want == PARTIAL and have == REPLICATED:
+            value = self.base(tensor, replica)
+            if replica == 0 or fact.zero:
+                return value
+            return low.bridges.zeros_like(low.place(tensor, replica), value, dtype)
+        if isinstance(want, Sharded):
+            if have == REPLICATED:
+                return self._sliced(tensor, self.base(tensor, replica), want, replica)
+            return self._sliced(tensor, self.get(tensor, REPLICATED, replica), want, replica)
+        raise VerifyError(f"no bridge from {have} to {want} for {tensor}")
+
+    def _sliced(self, tensor: str, value: str, want: Sharded, replica: int) -> str:
+        low = self.lowering
+        op = split_tensor(tensor)[0]
+        at_home = not low.residence.all(op) and op in low.ops
+        place = low.place(tensor, replica, at_home)
+        return low.bridges.piece(place, value, want, low.fact(tensor).dims, low.dtype(tensor))
+
+    def _sum(self, tensor: str, replica: int) -> str:
+        """The sum over the copies: by all-reduce where every copy reads it, else added up at home."""
+        low = self.lowering
+        if tensor in low.residence.collectives:
+            key = (tensor, replica)
+            if key not in low.reduced:
+                label = tensor.replace(":", "_")
+                for r in low.replicas:
+                    low.reduced[tensor, r] = low.shadow.unique(f"{low.prefix}replica_{r}/all_reduce/{label}")
+            return f"{low.reduced[key]}:0"
+        home = (tensor, REPLICATED, 0)
+        if replica and home in self._bridged:
+            return self._bridged[home]
+        values = [self.base(tensor, r) for r in low.replicas]
+        place, dtype = low.place(tensor, 0), low.dtype(tensor)
+        total = low.builder.add_n(place, values, dtype)
+        if low.sizes.averages and dtype.startswith("float"):
+            part = low.builder.const(place, 1.0 / len(values), dtype)
+            total = low.builder.binary(place, "Mul", total, part, dtype)
+        self._bridged[home] = total
+        return total
+
+    def _localized(self, tensor: str, fact: Fact, want: Local, replica: int) -> str:
+        """A copy's own version of a vector of sizes; straight from its piece where the vector is a piece's shape."""
+        low = self.lowering
+        name, index = split_tensor(tensor)
+        op = low.ops.get(name)
+        known = None if fact.value is None else list(fact.value)
+        if op is not None and op.type in ("Shape", "ShapeN") and not want.fixed:
+            source = low.fact(op.inputs[index])
+            cut = source.sharded
+            if (
+                cut is not None
+                and want.scaled == (cut.dim,)
+                and low.analysis.batches.find(cut.batch) == low.analysis.batches.find(want.batch)
+                and not self._static_local(want, known)
+            ):
+                return f"{low.copy(op, replica, [None] * len(op.inputs), '/local')}:{index}"
+        length = len(known) if known is not None else fact.dims[0] if fact.dims else None
+        if not isinstance(length, int):
+            raise VerifyError(f"the length of the size vector {tensor} is not known")
+        place = low.place(tensor, replica)
+        return low.bridges.localize(place, self.base(tensor, replica), want, length, low.dtype(tensor), known)
+
+    def _static_local(self, want: Local, known: list | None) -> bool:
+        return (
+            known is not None
+            and self.lowering.sizes.number(want.batch, "count") is not None
+            and all(isinstance(k, int) for k in known)
+        )
