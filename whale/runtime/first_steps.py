@@ -1,0 +1,88 @@
+"""First steps: each kind of training run is checked once, before its first update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow.compat.v1 as tf
+
+from whale.planner.witness import Witness, witness
+from whale.runtime.dynamic_check import Verdict, compare, merged
+from whale.runtime.plans import Plan
+from whale.runtime.report import Report
+from whale.runtime.signature import Signature
+
+if TYPE_CHECKING:
+    from whale.runtime.binding import Binding
+
+MOST_TO_CHECK = 30_000
+"""Ops times devices up to which the first step is checked by itself: beyond, the check takes more than some seconds."""
+
+
+class FirstSteps:
+    """The checks of one session."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._judged: set[Signature] = set()
+
+    def due(self, plan: Plan) -> bool:
+        """Whether a run by this plan is to be checked; true once for each kind of run."""
+        if not (plan.prepared.cut and plan.prepared.trains) or plan.signature in self._judged:
+            return False
+        self._judged.add(plan.signature)
+        mode, size = self._binding.options.config.check.mode, len(self._binding.program.ops)
+        return mode == "on" or (mode == "auto" and size * len(self._binding.mesh.devices) <= MOST_TO_CHECK)
+
+    def take(
+        self,
+        plan: Plan,
+        targets: Sequence[tf.Operation],
+        fetches: Sequence[tf.Tensor],
+        feeds: Sequence[tuple[tf.Tensor, Any]],
+        options: Any,
+        metadata: Any,
+    ) -> list[Any]:
+        """The first step of its kind: what updates read is computed whole and cut, and the step cut if they agree.
+
+        No lock is held: a batch may have to wait for a thread that fills a queue, and that for its first plan.
+        """
+        binding = self._binding
+        seen = witness(binding.program, plan.signature.fetches, plan.signature.targets, plan.signature.feeds)
+        if binding.mesh.local or not seen.compared:
+            own = "every replica draws its own batch" if binding.mesh.local else ""
+            self._announce(plan, Verdict(0, failure=own))
+            return binding.run_plan(plan, targets, fetches, feeds, options, metadata)
+        graph = binding.session.graph
+        drawn = [graph.get_tensor_by_name(name) for name in seen.drawn]
+        values: list[Any] = []
+        if drawn:
+            values = binding.run_plan(binding.plan([], drawn, feeds, checking=True), [], drawn, feeds)
+        fixed = [*feeds, *zip(drawn, values)]
+        verdict = self._compare(seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
+        self._announce(plan, verdict)
+        known = dict(zip(seen.drawn, values))
+        rest = [t for t in fetches if t.name not in known]
+        if verdict.mismatch:
+            binding.refuse(plan)
+            results = binding.verbatim(targets, rest, fixed, options, metadata)
+        else:
+            step = binding.plan(targets, rest, fixed, checking=True)
+            results = binding.run_plan(step, targets, rest, fixed, options, metadata)
+        return merged([t.name for t in fetches], known, results)
+
+    def _compare(self, seen: Witness, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]]) -> Verdict:
+        try:
+            whole = self._binding.verbatim([], tensors, feeds)
+            cut = self._binding.run_plan(self._binding.plan([], tensors, feeds, checking=True), [], tensors, feeds)
+        except tf.errors.OpError as error:  # a tensor that this step does not need; the step itself will say
+            return Verdict(0, failure=f"{type(error).__name__}: {str(error.message).splitlines()[0]}")
+        return compare(seen, whole, cut)
+
+    def _announce(self, plan: Plan, verdict: Verdict) -> None:
+        line = verdict.line()
+        if verdict.mismatch:
+            self._binding.announce(Report(plan.number, False, True, line))
+        else:
+            self._binding.announce(Report(plan.number, True, True, "", (line,)))

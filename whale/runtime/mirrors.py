@@ -1,0 +1,81 @@
+"""Mirrors: each device's own copy of a variable, equal to home's whenever a cut run reads it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from whale.ir.program import Op, Program
+from whale.rewriter.build import Builder, Place, type_attr
+from whale.rewriter.shadow import Shadow
+
+
+class Mirrors:
+    """Which mirrors of one session are in step with home, and the ops that bring them there."""
+
+    def __init__(self, shadow: Shadow, run: Callable[[Sequence[Any]], object], lock: threading.RLock) -> None:
+        """``run`` runs target handles of the shadow graph; ``lock`` guards the plans of the session."""
+        self._shadow = shadow
+        self._run = run
+        self._lock = lock
+        self._devices: tuple[str, ...] = ()
+        self._in_step: set[str] = set()
+        self._copying: dict[str, list[str]] = {}
+
+    def fell_behind(self, variables: Iterable[str]) -> None:
+        """Notes that variables were, or may have been, written at home only."""
+        self._in_step.difference_update(variables)
+
+    def all_fell_behind(self) -> None:
+        """Notes that nothing is known of any mirror."""
+        self._in_step.clear()
+
+    def bring_into_step(self, variables: frozenset[str]) -> None:
+        """Copies variables that were written at home only to their mirrors."""
+        behind = variables - self._in_step
+        if not behind:
+            return
+        with self._lock:
+            behind = variables - self._in_step
+            if not behind:
+                return
+            targets = [self._shadow.handles[n] for v in sorted(behind) for n in self._copying[v]]
+            self._run(targets)
+            self._in_step |= behind
+
+    def make(self, variables: frozenset[str], program: Program, devices: Sequence[str]) -> None:
+        """Adds the ops that bring variables into step, where there are none yet.
+
+        Args:
+            variables: names of the ops that hold them.
+            program: the user's.
+            devices: of all copies, the first is home.
+        """
+        self._devices = tuple(devices)
+        for variable in sorted(variables - self._copying.keys()):
+            self._copying[variable] = self._copies(program.ops[variable])
+        self._shadow.flush()
+
+    def _copies(self, op: Op) -> list[str]:
+        """Ops that copy a variable from home to every other device."""
+        variable = op.name
+        builder = Builder(self._shadow, "")
+        names = []
+        for replica, device in enumerate(self._devices):
+            if replica == 0:
+                continue
+            place = Place(variable, replica, device)
+            mirror = f"{self._shadow.mirror(variable, replica)}:0"
+            if op.type == "VarHandleOp":
+                dtype = {"dtype": type_attr(op.attrs["dtype"])}
+                home = Place(variable, 0, self._devices[0])
+                value = builder.node(home, "ReadVariableOp", [f"{variable}:0"], f"mirror/{variable}/read", dtype)
+                attrs = {**dtype, "validate_shape": False}
+                made = builder.node(place, "AssignVariableOp", [mirror, value], f"mirror/{variable}/assign", attrs)
+            else:
+                kind = type_attr(op.attrs["dtype"])
+                attrs = {"T": kind, "validate_shape": False, "use_locking": True}
+                made = builder.node(place, "Assign", [mirror, f"{variable}:0"], f"mirror/{variable}/assign", attrs)
+            names.append(made.rpartition(":")[0])
+        return names

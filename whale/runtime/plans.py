@@ -1,0 +1,43 @@
+"""A prepared run as the session executes it, and which runs it serves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from whale.rewriter.mesh import Feed
+from whale.runtime.preparation import Prepared
+from whale.runtime.signature import Signature, layout_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A prepared run with handles instead of names."""
+
+    signature: Signature
+    number: int
+    """That of its report."""
+    prepared: Prepared
+    shapes: tuple[tuple[int, ...], ...]
+    """Shapes of the values fed when it was prepared."""
+    fetches: Sequence[Any]
+    targets: Sequence[Any]
+    feeds: Sequence[tuple[Any, Feed]]
+
+    def accepts(self, names: Sequence[str], shapes: tuple[tuple[int, ...], ...], replicas: int) -> bool:
+        """Whether it serves a run that feeds values of these shapes."""
+        if self.prepared.pinned:
+            return shapes == self.shapes
+        if not self.prepared.cut:
+            small = not self.prepared.small or _largest(shapes) < replicas
+            return small and layout_of(shapes) == layout_of(self.shapes)
+        sizes = dict(zip(names, shapes))
+        counts = [{sizes[t][d] for t, d in group} for group in self.prepared.groups]
+        if any(len(found) > 1 for found in counts):
+            return False
+        return self.prepared.trains or all(max(found, default=replicas) >= replicas for found in counts)
+
+
+def _largest(shapes: Sequence[tuple[int, ...]]) -> int:
+    return max((s[0] for s in shapes if s), default=0)
