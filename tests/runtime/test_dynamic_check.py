@@ -108,6 +108,40 @@ def test_what_cannot_be_had_without_a_side_effect_is_not_checked() -> None:
     assert verdicts(activation) == ["not checked: nothing that updates read can be computed without a side effect"]
 
 
+@pytest.mark.parametrize("guarded", [False, True], ids=["loop", "loop_in_a_conditional"])
+def test_gradients_through_loops_are_checked(guarded: bool) -> None:
+    """What leaves a loop is there to be fetched, unless a conditional is around the loop and has not ended."""
+    with activate(options()) as activation, tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [None, 3])
+        w = tf.get_variable("w", [3, 3], initializer=tf.ones_initializer())
+
+        def repeated() -> tf.Tensor:
+            return tf.while_loop(lambda i, _: i < 4, lambda i, v: (i + 1, tf.tanh(tf.matmul(v, w))), [0, x])[1]
+
+        last = tf.cond(tf.shape(x)[0] > 1, repeated, lambda: x) if guarded else repeated()
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(last)))
+        sess.run(tf.global_variables_initializer())
+        sess.run(step, {x: np.random.RandomState(0).randn(6, 3)})
+    (said,) = verdicts(activation)
+    assert said.startswith("checked: 1 tensor that updates read agree whole and cut")
+
+
+def test_a_batch_in_a_loop_of_a_branch_not_taken_is_no_matter() -> None:
+    """What an update reads inside the branch cannot be had when another branch is taken: it is left out."""
+    with activate(options()) as activation, tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [None, 3])
+        w = tf.get_variable("w", [3], initializer=tf.ones_initializer())
+
+        def kept() -> tf.Tensor:
+            looped = tf.while_loop(lambda i, _: i < 4, lambda i, v: (i + 1, tf.tanh(v)), [0, x])[1]
+            return tf.assign_add(w, tf.reduce_mean(looped, axis=0))
+
+        step = tf.cond(tf.shape(x)[0] > 100, kept, lambda: tf.identity(w))
+        sess.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(sess.run(step, {x: np.ones((6, 3))}), np.ones(3))
+    assert not [line for line in verdicts(activation) if "Error" in line]
+
+
 def test_a_fetched_batch_is_the_one_trained_on() -> None:
     with activate(options()), tf.Graph().as_default(), tf.Session() as sess:
         data = tf.data.Dataset.range(12).batch(4)

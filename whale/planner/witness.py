@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from whale.ir.program import Op, Program, reachable, split_tensor
-from whale.sharding.order import MERGES, SWITCHES, Order, order
+from whale.sharding.order import BACK_EDGES, MERGES, SWITCHES, Order, order
 from whale.sharding.rules.control import CONTAINERS
 from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import HOLDERS, READERS, writes_variable
@@ -24,6 +24,9 @@ _COMPARABLE = frozenset({"float16", "bfloat16", "float32", "float64", "complex64
 _COARSE = frozenset({"float16", "bfloat16"})
 
 _HANDLES = frozenset({"resource", "variant"})
+
+_LOOP_CONDITION = "LoopCond"
+"""Decides whether a loop goes on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +79,9 @@ class _Search:
 
     def witness(self) -> Witness:
         """The tensors to compare and to hold fixed."""
+        self._classify_all()
         compared: dict[str, str] = {}
         for op in self.order.ops:
-            self._classify(op)
             if writes_variable(op.type):
                 for tensor in op.inputs[1:]:
                     if self._comparable(tensor):
@@ -89,10 +92,19 @@ class _Search:
         coarse = any(kind.dtype in _COARSE for op in self.order.ops for kind in op.outputs)
         return Witness(tuple(compared), self._drawn(), tuple(compared.values()), coarse)
 
+    def _classify_all(self) -> None:
+        """Classifies until nothing changes: loops bring to their beginning what is only known at their end."""
+        known = -1
+        while known != len(self.varying) + len(self.barred):
+            known = len(self.varying) + len(self.barred)
+            self.drawers.clear()
+            for op in self.order.ops:
+                self._classify(op)
+
     def _classify(self, op: Op) -> None:
         names = [split_tensor(t)[0] for t in op.inputs if t not in self.feeds]
         around = max((self.depth.get(n, 0) for n in (*names, *op.controls)), default=0)
-        self.depth[op.name] = max(around + (op.type in SWITCHES) - (op.type in MERGES), 0)
+        self.depth[op.name] = max(around + self._step(op, names), 0)
         if len(names) < len(op.inputs) or any(n in self.varying for n in names):
             self.varying.add(op.name)
         frame = self.order.frame(op.name)
@@ -101,6 +113,13 @@ class _Search:
             self.varying.add(op.name)
         elif _acts(op) or (frame and frame[0] in self.unsteady) or self.barred.intersection((*names, *op.controls)):
             self.barred.add(op.name)
+
+    def _step(self, op: Op, names: Sequence[str]) -> int:
+        """How many conditionals more an op's outputs are in than its inputs; a loop's own Switch and Merge open none."""
+        before = {self.ops[name].type for name in names if name in self.ops}
+        if op.type in SWITCHES:
+            return 0 if _LOOP_CONDITION in before else 1
+        return -1 if op.type in MERGES and not before & BACK_EDGES else 0
 
     def _draws(self, op: Op) -> bool:
         """Whether an op's outputs can be drawn once and fed: it gives values, always, and nothing waits for it."""

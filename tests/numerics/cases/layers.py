@@ -94,7 +94,7 @@ def batch_norm_by_moments(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(tolerance=1e-3, reason="what normalised rows sum to is rounding noise around zero")
+@case(tolerance=3e-5, reason="a last bit of the inputs moves plain TensorFlow's result by up to 9e-6: sums near zero")
 def moving_averages_without_training(tf, record, workdir):
     """The update ops are run alone, without an optimizer: state written from the batch is exact too."""
     features, _ = blobs(rows=30, width=4, classes=2)

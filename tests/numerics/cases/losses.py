@@ -100,7 +100,9 @@ def root_of_the_mean(tf, record, workdir):
     fit(tf, record, tf.sqrt(tf.reduce_mean(tf.square(output - y))), feeds)
 
 
-@case(tolerance=2e-3, reason="the covariance is a small difference of large sums and its gradient is divided by it")
+@case(
+    tolerance=2e-3, reason="a last bit of the inputs moves plain TensorFlow's result by up to 3.6e-3: nearly equal sums"
+)
 def correlation(tf, record, workdir):
     """Negative Pearson correlation and explained variance: ratios of moments of the batch."""
     _, y, _, output, feeds = regression(tf)
