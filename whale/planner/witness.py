@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from whale.ir.program import Op, Program, reachable, split_tensor
-from whale.sharding.order import BACK_EDGES, MERGES, SWITCHES, Order, order
+from whale.sharding.order import BACK_EDGES, EXITS, MERGES, SWITCHES, Order, order
 from whale.sharding.rules.control import CONTAINERS
 from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import HOLDERS, READERS, writes_variable
@@ -143,8 +143,9 @@ class _Search:
         name, index = split_tensor(tensor)
         if tensor in self.feeds or name in self.drawers or name not in self.varying or name in self.barred:
             return False
-        outside = not self.order.frame(name) and not self.depth[name]
-        return outside and self.ops[name].outputs[index].dtype in _COMPARABLE
+        op, frames = self.ops[name], self.order.frame(name)
+        inside = len(frames) > (op.type in EXITS) or self.depth[name]
+        return not inside and op.outputs[index].dtype in _COMPARABLE
 
     def _drawn(self) -> tuple[str, ...]:
         """All outputs of drawing ops that the run reads, in data-flow order."""
