@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.annotations.graphs import new_graph
 from whale.cluster import Cluster
 from whale.config import Config
 from whale.ir.placement import REPLICATED
@@ -69,6 +70,29 @@ def test_nothing_is_consumed_by_it(mode: str) -> None:
     assert not said if mode == "off" else "4 tensors that updates read agree" in said[0]
 
 
+def sample() -> list[list[Any]]:
+    """What four steps draw whose random ops take their parameters from the batch."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.set_random_seed(4)
+        x, ids = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int64, [6, 1])
+        w = tf.get_variable("w", [9], initializer=tf.ones_initializer())
+        candidates, _, _ = tf.random.log_uniform_candidate_sampler(ids, 1, 3, True, 9)
+        noise = tf.random_gamma([], alpha=1.0 + tf.square(x))
+        loss = tf.reduce_mean(noise * tf.gather(w, tf.squeeze(ids, 1))) + tf.reduce_sum(tf.gather(w, candidates))
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        sess.run(tf.global_variables_initializer())
+        feeds = {x: np.arange(6) / 3.0, ids: np.arange(6)[:, None]}
+        return [sess.run([candidates, noise, loss, step], feeds)[:3] for _ in range(4)]
+
+
+def test_random_streams_go_on_where_the_check_left_them() -> None:
+    expected = sample()
+    with activate(options()) as activation:
+        actual = sample()
+    equal(expected, actual)
+    assert "agree" in verdicts(activation)[0]
+
+
 def test_a_wrong_rule_is_refuted_and_the_run_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that adds up what every copy has summed over the whole batch makes gradients too large."""
     right = propagate.RULES["BiasAddGrad"]
@@ -111,7 +135,7 @@ def test_what_cannot_be_had_without_a_side_effect_is_not_checked() -> None:
 @pytest.mark.parametrize("guarded", [False, True], ids=["loop", "loop_in_a_conditional"])
 def test_gradients_through_loops_are_checked(guarded: bool) -> None:
     """What leaves a loop is there to be fetched, unless a conditional is around the loop and has not ended."""
-    with activate(options()) as activation, tf.Graph().as_default(), tf.Session() as sess:
+    with activate(options()) as activation, new_graph(), tf.Session() as sess:
         x = tf.placeholder(tf.float32, [None, 3])
         w = tf.get_variable("w", [3, 3], initializer=tf.ones_initializer())
 
@@ -126,9 +150,24 @@ def test_gradients_through_loops_are_checked(guarded: bool) -> None:
     assert said.startswith("checked: 1 tensor that updates read agree whole and cut")
 
 
+def test_a_loop_that_uses_what_was_assigned_is_not_run_once_more() -> None:
+    """The assign reaches the loop's result through its body only, from one turn to the next."""
+    with activate(options()) as activation, new_graph(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [None, 3])
+        w = tf.get_variable("w", [3], initializer=tf.ones_initializer())
+        count = tf.get_variable("count", [], initializer=tf.zeros_initializer())
+        counted = tf.assign_add(count, 1.0)
+        looped = tf.while_loop(lambda i, _: i < 4, lambda i, v: (i + 1, tf.tanh(v * counted)), [0, x])[1]
+        step = tf.assign_add(w, tf.reduce_mean(looped, axis=0))
+        sess.run(tf.global_variables_initializer())
+        sess.run(step, {x: np.ones((6, 3))})
+        assert sess.run(count) == 1
+    assert verdicts(activation) == ["not checked: nothing that updates read can be computed without a side effect"]
+
+
 def test_a_batch_in_a_loop_of_a_branch_not_taken_is_no_matter() -> None:
     """What an update reads inside the branch cannot be had when another branch is taken: it is left out."""
-    with activate(options()) as activation, tf.Graph().as_default(), tf.Session() as sess:
+    with activate(options()) as activation, new_graph(), tf.Session() as sess:
         x = tf.placeholder(tf.float32, [None, 3])
         w = tf.get_variable("w", [3], initializer=tf.ones_initializer())
 

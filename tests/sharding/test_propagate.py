@@ -201,6 +201,24 @@ def test_sources_of_different_sizes_do_not_meet() -> None:
     assert analysis.fact("pairs:0").sharded is not None
 
 
+def test_two_batches_of_one_dim_are_not_taken_to_be_one() -> None:
+    """``[B * T, 3]`` cut along T meets ``[B * T, 5]`` cut along B: both sum over all of it, and T need not be B."""
+    given = {"x:0": TensorType("float32", (None, None, 3)), "y:0": TensorType("float32", (None, None, 5))}
+    ops = [
+        const("three", [-1, 3]),
+        const("five", [-1, 5]),
+        op("left", "Reshape", ["x:0", "three:0"], (None, 3)),
+        op("right", "Reshape", ["y:0", "five:0"], (None, 5)),
+        op("product", "MatMul", ["left:0", "right:0"], (3, 5), transpose_a=True),
+    ]
+    analysis = analyse(ops, given, [Source("x:0", 1, None, None), Source("y:0", 0, None, None)])
+    assert len(analysis.batches.roots()) == 2
+    left, right = analysis.fact("left:0").sharded, analysis.fact("right:0").sharded
+    assert left is not None and right is not None and left.batch != right.batch
+    assert analysis.decisions["product"].wants == (None, left)
+    assert analysis.fact("product:0").placement == PARTIAL
+
+
 def test_an_op_without_a_rule_runs_whole_and_says_so() -> None:
     analysis = analyse([op("odd", "Odd", ["x:0"], (None, 4))], {"x:0": X}, [SOURCE])
     decision = analysis.decisions["odd"]

@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from whale.ir.program import Op, Program, reachable, split_tensor
-from whale.sharding.order import BACK_EDGES, EXITS, MERGES, SWITCHES, Order, order
+from whale.planner.guards import Guards
+from whale.sharding.order import EXITS, Order, order
 from whale.sharding.rules.control import CONTAINERS
 from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import HOLDERS, READERS, writes_variable
@@ -24,9 +25,6 @@ _COMPARABLE = frozenset({"float16", "bfloat16", "float32", "float64", "complex64
 _COARSE = frozenset({"float16", "bfloat16"})
 
 _HANDLES = frozenset({"resource", "variant"})
-
-_LOOP_CONDITION = "LoopCond"
-"""Decides whether a loop goes on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +72,8 @@ class _Search:
         """Ops that depend on the batch or on something drawn."""
         self.barred: set[str] = set()
         """Ops that cannot be run without a side effect."""
-        self.depth: dict[str, int] = {}
-        """Conditionals around an op: what is in one may not be there to be fetched."""
+        self.guards = Guards(ordered, feeds)
+        """Branches around a tensor: what is in one may not be there to be fetched."""
 
     def witness(self) -> Witness:
         """The tensors to compare and to hold fixed."""
@@ -87,7 +85,7 @@ class _Search:
                     if self._comparable(tensor):
                         compared.setdefault(tensor, op.name)
         if any(op.type in RANDOM and op.name not in self.drawers for op in self.order.ops):
-            # Its generator would go on in another copy of the op once the step is taken with what was drawn.
+            # It would be drawn for the check and again for the step.
             return Witness((), (), ())
         coarse = any(kind.dtype in _COARSE for op in self.order.ops for kind in op.outputs)
         return Witness(tuple(compared), self._drawn(), tuple(compared.values()), coarse)
@@ -103,8 +101,6 @@ class _Search:
 
     def _classify(self, op: Op) -> None:
         names = [split_tensor(t)[0] for t in op.inputs if t not in self.feeds]
-        around = max((self.depth.get(n, 0) for n in (*names, *op.controls)), default=0)
-        self.depth[op.name] = max(around + self._step(op, names), 0)
         if len(names) < len(op.inputs) or any(n in self.varying for n in names):
             self.varying.add(op.name)
         frame = self.order.frame(op.name)
@@ -114,37 +110,20 @@ class _Search:
         elif _acts(op) or (frame and frame[0] in self.unsteady) or self.barred.intersection((*names, *op.controls)):
             self.barred.add(op.name)
 
-    def _step(self, op: Op, names: Sequence[str]) -> int:
-        """How many conditionals more an op's outputs are in than its inputs; a loop's own Switch and Merge open none."""
-        before = {self.ops[name].type for name in names if name in self.ops}
-        if op.type in SWITCHES:
-            return 0 if _LOOP_CONDITION in before else 1
-        return -1 if op.type in MERGES and not before & BACK_EDGES else 0
-
     def _draws(self, op: Op) -> bool:
         """Whether an op's outputs can be drawn once and fed: it gives values, always, and nothing waits for it."""
         if not _acts(op) or writes_variable(op.type) or not op.outputs or self.order.frame(op.name):
             return False
         if any(kind.dtype in _HANDLES or kind.dtype.endswith("_ref") for kind in op.outputs):
             return False
-        if op.type in RANDOM and any(self._varies(tensor) for tensor in op.inputs):
-            return False  # parameters computed from the batch tie its generator to the run it is drawn in
-        return op.name not in self.awaited and not self.depth[op.name]
-
-    def _varies(self, tensor: str) -> bool:
-        """Whether a tensor is a batch, or computed from one; the shape of a batch is not."""
-        name, index = split_tensor(tensor)
-        op = self.ops.get(name)
-        if tensor in self.feeds:
-            return True
-        return op is not None and name in self.varying and op.outputs[index].dtype not in ("int32", "int64")
+        return op.name not in self.awaited and not self.guards.op(op.name)
 
     def _comparable(self, tensor: str) -> bool:
         name, index = split_tensor(tensor)
         if tensor in self.feeds or name in self.drawers or name not in self.varying or name in self.barred:
             return False
-        op, frames = self.ops[name], self.order.frame(name)
-        inside = len(frames) > (op.type in EXITS) or self.depth[name]
+        op = self.ops[name]
+        inside = len(self.order.frame(name)) > (op.type in EXITS) or self.guards.tensor(tensor)
         return not inside and op.outputs[index].dtype in _COMPARABLE
 
     def _drawn(self) -> tuple[str, ...]:

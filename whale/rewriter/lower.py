@@ -53,14 +53,16 @@ def lower(
     user: Program | None = None,
     prefix: str = "",
     merges: Mapping[str, str] = MappingProxyType({}),
+    observe: Sequence[str] = (),
 ) -> Lowered:
     """Adds the nodes of a run to the shadow graph (not yet imported: call ``shadow.flush``).
 
     ``user`` is the program that the shadow graph holds verbatim, where ``program`` was made from it by inlining.
     ``merges`` says of fetched tensors how their pieces are merged, where not by joining them (``fetches``).
+    ``observe`` names tensors that can then be fetched without the rest of the run.
     """
     lowering = Lowering(program, analysis, residence, shadow, mesh, keys, feeds, user or program, prefix)
-    return lowering.run(fetches, targets, merges)
+    return lowering.run(fetches, targets, merges, observe)
 
 
 class Lowering:
@@ -117,11 +119,14 @@ class Lowering:
         """Numbers of the copies."""
         return range(len(self.mesh.devices))
 
-    def run(self, fetches: Sequence[str], targets: Sequence[str], merges: Mapping[str, str]) -> Lowered:
+    def run(
+        self, fetches: Sequence[str], targets: Sequence[str], merges: Mapping[str, str], observe: Sequence[str]
+    ) -> Lowered:
         """Emits every op, then what fetches and targets need."""
         for op in self.analysis.order.ops:
             self._emit(op)
         fetched = tuple(fetch(self, t, merges.get(t, "")) for t in fetches)
+        observed = tuple(self.get(t, REPLICATED, 0) for t in observe)
         closure = [self.names[op.name, r] for op in self._writers() for r in self.replicas[1:]]
         wanted = [self.name_of(t, 0) for t in targets]
         for target in targets:
@@ -141,6 +146,7 @@ class Lowering:
             mirrored,
             home_writes,
             tuple(buckets),
+            observed,
         )
 
     def _writers(self) -> list[Op]:

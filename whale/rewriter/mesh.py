@@ -39,6 +39,8 @@ class Lowered:
     """Variables written at home only: other mirrors are out of step after the run."""
     collectives: tuple[tuple[Reduced, ...], ...] = ()
     """Buckets that are all-reduced."""
+    observed: tuple[str, ...] = ()
+    """The tensors that were asked to be observable, whole."""
 
 
 @dataclasses.dataclass(frozen=True)

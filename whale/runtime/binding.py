@@ -95,8 +95,9 @@ class Binding:
         """One ``Session.run``; fetches, feeds and targets are those of the user's graph."""
         self.refresh()
         plan = self.plan(targets, fetches, feeds)
-        if self._first_steps.due(plan):
-            return self._first_steps.take(plan, targets, fetches, feeds, options, metadata)
+        seen = self._first_steps.due(plan)
+        if seen is not None:
+            return self._first_steps.take(seen, plan, targets, fetches, feeds, options, metadata)
         return self.run_plan(plan, targets, fetches, feeds, options, metadata)
 
     def run_plan(
@@ -113,11 +114,18 @@ class Binding:
             if not plan.prepared.cut:
                 return self.verbatim(targets, fetches, feeds, options, metadata)
             self.mirrors.bring_into_step(plan.prepared.mirrored)
-            by_name = {t.name: v for t, v in feeds}
-            values = {handle: self._value(feed, by_name[feed.tensor]) for handle, feed in plan.feeds}
-            return self._step(options, values, plan.fetches, plan.targets, metadata)
+            return self._step(options, self._fed(plan, feeds), plan.fetches, plan.targets, metadata)
         finally:
             self.mirrors.fell_behind(plan.prepared.writes)
+
+    def observe(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> list[Any]:
+        """What a run of a plan draws, drawn without the rest of the run."""
+        self.mirrors.bring_into_step(plan.prepared.mirrored)
+        return self._step(None, self._fed(plan, feeds), plan.observed, [], None)
+
+    def _fed(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> dict[Any, Any]:
+        by_name = {t.name: v for t, v in feeds}
+        return {handle: self._value(feed, by_name[feed.tensor]) for handle, feed in plan.feeds}
 
     def verbatim(self, targets: Any, fetches: Any, feeds: Any, options: Any = None, metadata: Any = None) -> list[Any]:
         """The user's own ops, on the first device."""
@@ -205,7 +213,16 @@ class Binding:
         number = self._prepared
         with collector.paused():
             prepared, report = prepare(
-                self.program, run, self.shadow, self.mesh, self.keys, self.options, number, checking, merges
+                self.program,
+                run,
+                self.shadow,
+                self.mesh,
+                self.keys,
+                self.options,
+                number,
+                insist=checking,
+                merges=merges,
+                observe=tuple if checking else lambda: self._first_steps.drawn(run.signature),
             )
         if prepared.cut:
             self.mirrors.make(prepared.mirrored, self.program, self.mesh.devices)
@@ -220,6 +237,7 @@ class Binding:
             [self.shadow.output(t) for t in prepared.fetches],
             [self.shadow.handles[t] for t in prepared.targets],
             [(self.shadow.output(f.node), f) for f in prepared.feeds],
+            [self.shadow.output(t) for t in prepared.observed],
         )
 
 

@@ -25,18 +25,29 @@ class FirstSteps:
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
+        self._seen: dict[Signature, Witness] = {}
         self._judged: set[Signature] = set()
 
-    def due(self, plan: Plan) -> bool:
-        """Whether a run by this plan is to be checked; true once for each kind of run."""
-        if not (plan.prepared.cut and plan.prepared.trains) or plan.signature in self._judged:
-            return False
-        self._judged.add(plan.signature)
+    def drawn(self, signature: Signature) -> tuple[str, ...]:
+        """The tensors that must be observable in a run of some kind for it to be checked."""
         mode, size = self._binding.options.config.check.mode, len(self._binding.program.ops)
-        return mode == "on" or (mode == "auto" and size * len(self._binding.mesh.devices) <= MOST_TO_CHECK)
+        wanted = mode == "on" or (mode == "auto" and size * len(self._binding.mesh.devices) <= MOST_TO_CHECK)
+        if not wanted or signature in self._judged:
+            return ()
+        self._judged.add(signature)
+        found = witness(self._binding.program, signature.fetches, signature.targets, signature.feeds)
+        self._seen[signature] = found
+        return () if self._binding.mesh.local else found.drawn
+
+    def due(self, plan: Plan) -> Witness | None:
+        """What to compare before a run by this plan; told once for each kind of run."""
+        if not (plan.prepared.cut and plan.prepared.trains) or not self._seen:
+            return None
+        return self._seen.pop(plan.signature, None)
 
     def take(
         self,
+        seen: Witness,
         plan: Plan,
         targets: Sequence[tf.Operation],
         fetches: Sequence[tf.Tensor],
@@ -49,16 +60,13 @@ class FirstSteps:
         No lock is held: a batch may have to wait for a thread that fills a queue, and that for its first plan.
         """
         binding = self._binding
-        seen = witness(binding.program, plan.signature.fetches, plan.signature.targets, plan.signature.feeds)
         if binding.mesh.local or not seen.compared:
             own = "every replica draws its own batch" if binding.mesh.local else ""
             self._announce(plan, Verdict(0, failure=own))
             return binding.run_plan(plan, targets, fetches, feeds, options, metadata)
         graph = binding.session.graph
         drawn = [graph.get_tensor_by_name(name) for name in seen.drawn]
-        values: list[Any] = []
-        if drawn:
-            values = binding.run_plan(binding.plan([], drawn, feeds, checking=True), [], drawn, feeds)
+        values = binding.observe(plan, feeds) if drawn else []
         fixed = [*feeds, *zip(drawn, values)]
         verdict = self._compare(seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
         self._announce(plan, verdict)

@@ -24,6 +24,8 @@ class Plan:
     fetches: Sequence[Any]
     targets: Sequence[Any]
     feeds: Sequence[tuple[Any, Feed]]
+    observed: Sequence[Any] = ()
+    """For the check before the first update: what the run draws."""
 
     def accepts(self, names: Sequence[str], shapes: tuple[tuple[int, ...], ...], replicas: int) -> bool:
         """Whether it serves a run that feeds values of these shapes."""

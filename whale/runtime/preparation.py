@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -63,6 +63,8 @@ class Prepared:
     targets: tuple[str, ...] = ()
     feeds: tuple[Feed, ...] = ()
     mirrored: frozenset[str] = frozenset()
+    observed: tuple[str, ...] = ()
+    """Tensors that can be fetched without the rest of the run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +77,8 @@ class _Subject:
     """The same with functions written out."""
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
+    renamed: Mapping[str, str]
+    """What became of tensors of the user's program where functions were written out."""
     ordered: Order
     """The ops of the run."""
     sources: tuple[Source, ...]
@@ -95,11 +99,23 @@ def prepare(
     number: int,
     insist: bool = False,
     merges: Mapping[str, str] = MappingProxyType({}),
+    observe: Callable[[], Sequence[str]] = tuple,
 ) -> tuple[Prepared, Report]:
     """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph.
 
-    What cannot be analysed or rewritten is not cut: the report says why, and the run is the user's own. With ``insist``
-    it is cut even if that pays little; ``merges`` says how pieces of fetched tensors are merged.
+    What cannot be analysed or rewritten is not cut: the report says why, and the run is the user's own.
+
+    Args:
+        program: the user's.
+        run: the kind of run.
+        shadow: where nodes are added.
+        mesh: the devices.
+        keys: of collectives.
+        options: modes.
+        number: of the report.
+        insist: cut it even if that pays little.
+        merges: how pieces of fetched tensors are merged, where not by joining them.
+        observe: asked, for a run that trains, which of its tensors are to be observable.
     """
     start = time.perf_counter()
     subject = _subject(program, run)
@@ -138,8 +154,11 @@ def prepare(
             subject.user,
             "" if number == 1 else f"run_{number}/",
             {after: merges.get(name, "") for name, after in zip(run.signature.fetches, subject.fetches)},
+            [subject.renamed.get(t, t) for t in observe()] if subject.trains else (),
         )
         check_collectives(shadow, [*lowered.fetches, *lowered.targets])
+        if lowered.observed:
+            check_collectives(shadow, lowered.observed)
         emitted = time.perf_counter()
         added = shadow.flush()
     except Exception as fault:  # a fault of ours must not take the user's training down; it is told, with its place
@@ -157,6 +176,7 @@ def prepare(
         lowered.targets,
         lowered.feeds,
         lowered.mirrored,
+        lowered.observed,
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
     lines = plan_lines(choice, lowered, mesh)
@@ -166,14 +186,14 @@ def prepare(
 def _subject(program: Program, run: Run) -> _Subject:
     signature = run.signature
     ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
-    inlined, fetches, targets = _without_functions(program, run, ops)
+    inlined, fetches, targets, renamed = _without_functions(program, run, ops)
     if inlined is not program:
         ops = reachable(inlined, fetches, targets, signature.feeds)
     ordered = order(ops, frozenset(signature.feeds))
     sources = tuple(candidates(ordered, run.feeds, run.shapes))
     written = frozenset(_written(inlined, ordered))
     trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
-    return _Subject(program, inlined, fetches, targets, ordered, sources, written, trains)
+    return _Subject(program, inlined, fetches, targets, renamed, ordered, sources, written, trains)
 
 
 def _choose(subject: _Subject, run: Run, sources: tuple[Source, ...], mesh: Mesh, options: Options) -> Choice:
@@ -197,17 +217,17 @@ def _place(fault: Exception) -> str:
 
 def _without_functions(
     program: Program, run: Run, ops: tuple[Op, ...]
-) -> tuple[Program, tuple[str, ...], tuple[str, ...]]:
-    """The program with functional control flow written out, and what is then fetched and run."""
+) -> tuple[Program, tuple[str, ...], tuple[str, ...], Mapping[str, str]]:
+    """The program with functional control flow written out, what is then fetched and run, and new names of tensors."""
     signature = run.signature
     fed = {split_tensor(t)[0] for t in signature.feeds}
     names = [n for n in function_ops(program, ops) if n not in fed] if any(_is_function(o) for o in ops) else []
     if not names:
-        return program, signature.fetches, signature.targets
+        return program, signature.fetches, signature.targets, {}
     inlined = inline(program, names)
     fetches = tuple(inlined.tensors.get(t, t) for t in signature.fetches)
     targets = tuple(inlined.ops.get(t, t) for t in signature.targets)
-    return inlined.program, fetches, targets
+    return inlined.program, fetches, targets, inlined.tensors
 
 
 def _is_function(op: Op) -> bool:

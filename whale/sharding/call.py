@@ -90,13 +90,14 @@ class Call:
         """What is wanted of an input that has the samples of a cut: its piece, as it is where it is cut alike.
 
         The size of its dim and that of the cut become one, so that its pieces are known to have the cut's lengths.
-        Declines when the two are known to differ.
+        Declines when the two are known to differ. A batch that stands elsewhere within the dim is not the cut's: of
+        ``[B * T]`` cut along B and ``[B * T]`` cut along T one is cut again, and B is not taken to be T.
         """
         fact = self.ins[index]
         other = fact.sharded
         if other is not None and self.one_cut(other, cut):
             return None
-        if other is not None and other.dim == cut.dim and not self.batches.meet(other.batch, cut.batch):
+        if other is not None and (other.dim, other.outer, other.inner) == (cut.dim, cut.outer, cut.inner):
             raise Decline("its inputs are cut along batches of different sizes")
         if fact.dims is None:
             return cut
