@@ -49,7 +49,8 @@ def train(rows: int = 24) -> list[Any]:
 
 
 def verdicts(activation: Activation) -> list[str]:
-    return [line for r in activation.reports for line in (*r.lines, r.reason) if "check" in line]
+    said = (line for report in activation.reports for line in (*report.lines, report.reason))
+    return [line for line in said if line.startswith(("checked", "not checked", "the check"))]
 
 
 def equal(left: list[Any], right: list[Any]) -> None:
@@ -74,11 +75,13 @@ def sample() -> list[list[Any]]:
     """What four steps draw whose random ops take their parameters from the batch."""
     with tf.Graph().as_default(), tf.Session() as sess:
         tf.set_random_seed(4)
-        x, ids = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int64, [6, 1])
+        x, ids = tf.placeholder(tf.float32, [6]), tf.placeholder(tf.int64, [6, 1])
         w = tf.get_variable("w", [9], initializer=tf.ones_initializer())
         candidates, _, _ = tf.random.log_uniform_candidate_sampler(ids, 1, 3, True, 9)
         noise = tf.random_gamma([], alpha=1.0 + tf.square(x))
-        loss = tf.reduce_mean(noise * tf.gather(w, tf.squeeze(ids, 1))) + tf.reduce_sum(tf.gather(w, candidates))
+        hidden = tf.tanh(dense(x[:, None] * tf.ones([1, 30]), 40, "hidden"))
+        loss = tf.reduce_mean(noise * tf.reduce_sum(hidden, 1) * tf.gather(w, tf.squeeze(ids, 1)))
+        loss += tf.reduce_sum(tf.gather(w, candidates))
         step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
         sess.run(tf.global_variables_initializer())
         feeds = {x: np.arange(6) / 3.0, ids: np.arange(6)[:, None]}
