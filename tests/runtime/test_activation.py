@@ -134,3 +134,23 @@ def test_threads_and_cpu_devices_that_the_script_asks_for_stay(activation: Activ
     configured = activation.configure(tf.ConfigProto(device_count={"CPU": 3}, inter_op_parallelism_threads=7), None)
     assert configured is not None
     assert (configured.device_count["CPU"], configured.inter_op_parallelism_threads) == (3, 7)
+
+
+def test_on_one_device_the_graph_that_runs_is_op_for_op_the_users() -> None:
+    """Nothing is rewritten, so nothing can differ or cost."""
+
+    def partition() -> str:
+        with tf.Graph().as_default(), tf.Session() as sess:
+            x = tf.placeholder(tf.float32, [None, 3])
+            w = tf.get_variable("w", [3, 2], initializer=tf.ones_initializer())
+            step = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_mean(tf.square(tf.matmul(x, w))))
+            sess.run(tf.global_variables_initializer())
+            metadata = tf.RunMetadata()
+            sess.run(step, {x: np.ones([4, 3])}, tf.RunOptions(output_partition_graphs=True), metadata)
+            (graph,) = metadata.partition_graphs
+            nodes = sorted(graph.node, key=lambda node: node.name)
+            return "\n".join(f"{node.name} {node.op} {list(node.input)} {node.device}" for node in nodes)
+
+    expected = partition()
+    with activate(Options(cluster=Cluster.local(1))):
+        assert partition() == expected
