@@ -297,3 +297,23 @@ def test_a_loop_whose_carried_value_is_of_no_batch_stays_whole() -> None:
         )
     )
     assert found["merge"] == found["exit"] == REPLICATED
+
+
+# -- sums ------------------------------------------------------------------------------------------------------------
+
+
+def _gradient(*readers: Op) -> dict[str, Placement]:
+    return placements(const("axis", [0]), op("gradient", "Sum", ["x:0", "axis:0"], (4,), keep_dims=False), *readers)
+
+
+def test_what_is_linear_passes_a_sum_on_unsummed() -> None:
+    found = _gradient(op("step", "Neg", ["gradient:0"], (4,)))
+    assert (found["gradient"], found["step"]) == (PARTIAL, PARTIAL)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_sum_that_some_op_needs_is_read_by_all(norm_first: bool) -> None:
+    """Else a clipped gradient would be summed for its norm and again for its update."""
+    norm, step = op("norm", "L2Loss", ["gradient:0"], ()), op("step", "Neg", ["gradient:0"], (4,))
+    found = _gradient(*((norm, step) if norm_first else (step, norm)))
+    assert (found["gradient"], found["norm"], found["step"]) == (PARTIAL, REPLICATED, REPLICATED)

@@ -2,7 +2,8 @@
 
 Any choice is correct; they differ in how much of the work ends up on pieces. First all sources are cut on dim 0. Where
 that leaves much work whole, each source in turn is tried on dim 1 (time-major inputs, fed-back states) and whole,
-and a choice that puts more work on pieces is kept. The search is greedy, at most ``2 x sources + 1`` propagations.
+and a choice that puts clearly more work on pieces is kept. The search is greedy, at most ``2 x sources + 1``
+propagations.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ ENOUGH = 0.5
 
 GOOD = 0.8
 """Part of the work on pieces with which the search is content."""
+
+BETTER = 0.02
+"""Part of the work that a choice must put on pieces beyond the one before it: sizes are guesses where they are not
+known, and runs of one session should not be cut in different ways for nothing."""
 
 _TYPICAL = 16
 """Stands for sizes that are not known before the run."""
@@ -64,7 +69,7 @@ def choose(
         for option in _options(source, shapes.get(source.tensor, ())):
             trial = [option if s.tensor == source.tensor else s for s in current]
             found = attempt(program, request, tuple(s for s in trial if s is not None))
-            if found.on_pieces > best.on_pieces + 1e-9:
+            if found.on_pieces > best.on_pieces + BETTER:
                 best, current = found, [s for s in trial if s is not None]
     return best
 

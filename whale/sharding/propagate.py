@@ -189,7 +189,7 @@ class _Run:
         decision = self._over_samples(op, ins)
         if decision is None:
             decision = self._merge(op, ins) if op.type in MERGES else self._decide(op, ins)
-        decision = decision if op.type in MERGES else self._with_sums(op, decision)
+        decision = self._with_sums(op, decision)
         if self.decisions.get(op.name) == decision:
             return False
         self.decisions[op.name] = decision
@@ -224,8 +224,8 @@ class _Run:
 
     def _sum_is_sent(self, tensor: str) -> bool:
         """Whether a tensor is partial and of more than one element, outside loops: its sum is work to bring about."""
-        fact = self.facts[tensor]
-        if fact.placement != PARTIAL or fact.zero or self.request.order.frame(split_tensor(tensor)[0]):
+        fact = self.facts.get(tensor)  # None on a loop's way back, in the first pass
+        if fact is None or fact.placement != PARTIAL or fact.zero or self.request.order.frame(split_tensor(tensor)[0]):
             return False
         return fact.dims is not None and any(size != 1 for size in fact.dims)
 
