@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 
 CUT = "whale: cut "
@@ -11,6 +12,8 @@ KEPT = "whale: one replica: "
 """Begins the line of what is kept on one replica: ``whale: one replica: <reason>``."""
 MORE = "whale:   "
 """Begins a line that continues the one before."""
+VERDICT = re.compile(r"signature \d+: (not )?checked: ")
+"""Begins what is said of a cut signature once it was checked: the same signature, not one more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,4 +53,5 @@ def parse_plan(lines: Iterable[str]) -> PlanLines:
             last[-1] += (" " if last[-1].endswith(":") else "; ") + line[len(MORE) :].strip()
         else:
             last = None
-    return PlanLines(cut=tuple(dict.fromkeys(cut)), kept=tuple(dict.fromkeys(kept)))
+    plans = [plan for plan in cut if not VERDICT.match(plan)]
+    return PlanLines(cut=tuple(dict.fromkeys(plans)), kept=tuple(dict.fromkeys(kept)))
