@@ -188,3 +188,43 @@ ALL = (
     growing_state,
 )
 """Every script of this module."""
+
+
+def dropout_that_evaluation_skips(tf, record, workdir):
+    """The branch with dropout is not taken by evaluations between steps: they draw nothing."""
+    features, targets = plane(rows=20, width=3)
+    x, y = inputs(tf)
+    training = tf.placeholder(tf.bool, [])
+    hidden = tf.layers.dense(x, 6, tf.nn.tanh)
+    zeros = tf.cond(training, lambda: tf.zeros([tf.shape(x)[0], 6]), lambda: hidden * 0.5)
+    hidden = tf.cond(training, lambda: tf.nn.dropout(hidden, rate=0.5, seed=3), lambda: tf.identity(hidden))
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden + zeros, 1) - y))
+    train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(2):
+            for a, b in batches(7, features, targets):
+                record("loss", sess.run([loss, train], {x: a, y: b, training: True})[0])
+                record("evaluation", sess.run(loss, {x: a, y: b, training: False}))
+        record_variables(tf, sess, record)
+
+
+def batch_chosen_by_a_branch(tf, record, workdir):
+    """Training and validation batches come from two iterators, of which a conditional draws one."""
+
+    def draw(first):
+        rows = np.arange(first, first + 40, dtype=np.float32)[:, None] / 50.0
+        return lambda: (
+            tf.data.make_one_shot_iterator(tf.data.Dataset.from_tensor_slices(rows).batch(6)).get_next() + 0.5
+        )
+
+    training = tf.placeholder_with_default(True, [])
+    x = tf.cond(training, draw(0), draw(100))
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.dense(x, 4, tf.nn.tanh), 1) - x))
+    train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(5):
+            record("loss", sess.run([loss, x, train])[:2])
+            record("validation", sess.run([loss, x], {training: False}))
+        record_variables(tf, sess, record)

@@ -8,7 +8,7 @@ both sides see the same. A tensor that cannot be had without a side effect is le
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.planner.guards import Guards
@@ -41,7 +41,13 @@ class Witness:
     """Whether the run computes in 16 bits somewhere."""
 
 
-def witness(program: Program, fetches: Sequence[str], targets: Sequence[str], feeds: Sequence[str]) -> Witness:
+def witness(
+    program: Program,
+    fetches: Sequence[str],
+    targets: Sequence[str],
+    feeds: Sequence[str],
+    is_function: Callable[[Op], bool] = lambda op: False,
+) -> Witness:
     """Finds what to compare in a run of the user's program.
 
     Args:
@@ -49,16 +55,20 @@ def witness(program: Program, fetches: Sequence[str], targets: Sequence[str], fe
         fetches: fetched tensors.
         targets: ops that are run.
         feeds: fed tensors; what leads to them is not run.
+        is_function: whether an op runs a function of the graph's library.
     """
     ops = reachable(program, fetches, targets, feeds)
     ordered = order(ops, frozenset(feeds))
-    return _Search(ordered, fetches, frozenset(feeds)).witness()
+    return _Search(ordered, fetches, frozenset(feeds), is_function).witness()
 
 
 class _Search:
     """One pass over the ops in data-flow order."""
 
-    def __init__(self, ordered: Order, fetches: Sequence[str], feeds: frozenset[str]) -> None:
+    def __init__(
+        self, ordered: Order, fetches: Sequence[str], feeds: frozenset[str], is_function: Callable[[Op], bool]
+    ) -> None:
+        self.is_function = is_function
         self.order = ordered
         self.feeds = feeds
         self.ops = {op.name: op for op in ordered.ops}
@@ -114,6 +124,8 @@ class _Search:
         """Whether an op's outputs can be drawn once and fed: it gives values, always, and nothing waits for it."""
         if not _acts(op) or writes_variable(op.type) or not op.outputs or self.order.frame(op.name):
             return False
+        if self.is_function(op):
+            return False  # it is written out to be cut: what draws is not the op but something in it
         if any(kind.dtype in _HANDLES or kind.dtype.endswith("_ref") for kind in op.outputs):
             return False
         return op.name not in self.awaited and not self.guards.op(op.name)

@@ -29,6 +29,7 @@ from whale.rewriter.shadow import Origin, Shadow
 from whale.rewriter.sizes import BatchSizes
 from whale.rewriter.wanted import Wanted
 from whale.rewriter.write_order import WriteOrder
+from whale.sharding.branches import branches
 from whale.sharding.facts import Fact, Want
 from whale.sharding.order import ENTERS, EXITS
 from whale.sharding.propagate import Analysis
@@ -110,6 +111,9 @@ class Lowering:
         self.tensors: dict[tuple[str, int], str] = {}
         self.reduced: dict[tuple[str, int], str] = {}
         self.lazy: dict[str, Callable[[], None]] = {}
+        self._branches = branches(analysis.order)
+        self._branch_of_node: dict[str, str] = {}
+        """Nodes that run only where a branch is taken."""
         self._last_bare = ("", b"")
         self._constants: dict[str, bytes] = {}
         self._enter_of_frame = {op.attrs.get("frame_name", ""): op for op in analysis.order.ops if op.type in ENTERS}
@@ -183,7 +187,12 @@ class Lowering:
     def copy_with(self, op: Op, replica: int, inputs: Sequence[str], variant: str = "") -> str:
         """One copy of an op on given inputs."""
         controls = self._controls(op, replica)
+        branch = self._branches.get(op.name)
         frame = self.analysis.order.frame(op.name)
+        if branch is not None and self.analysis.order.frame(_node(branch)) != frame:
+            branch = None  # in a loop that a branch holds: what enters it comes to life with the branch
+        if branch is not None and not any(self._dies(t, value, branch) for t, value in zip(op.inputs, inputs)):
+            controls.append(self._alive(branch, replica))
         edits = adapt(self, op, replica)
         name: str | None = None
         if not (replica or frame or edits or variant) and self._is_own(op, inputs, controls):
@@ -207,9 +216,24 @@ class Lowering:
             name = self.shadow.add(node, Origin(op.name, replica), key)
         if op.type in HOLDERS:
             self.shadow.note_mirror(op.name, replica, name)
+        if branch is not None:
+            self._branch_of_node[name] = branch
         if not variant:
             self.set_copy(op, replica, name)
         return name
+
+    def _dies(self, tensor: str, value: str, branch: str) -> bool:
+        """Whether the node output that a copy reads for a tensor is there only where a branch is taken."""
+        if tensor == branch:
+            return any(value == self.tensors.get((tensor, replica)) for replica in self.replicas)
+        return self._branch_of_node.get(_node(value)) == branch
+
+    def _alive(self, branch: str, replica: int) -> str:
+        """A node that runs only where a branch is taken: what a copy in it works on may come from outside."""
+        dtype = {"T": type_attr(self.dtype(branch))}
+        value = self.get(branch, None, replica)
+        made = self.builder.node(self.place(branch, replica), "Identity", [value], "whale/alive", dtype)
+        return _node(made)
 
     def _bare(self, op: Op) -> bytes:
         """The serialized NodeDef of an op less what each copy has of its own."""
@@ -358,3 +382,8 @@ class Lowering:
         reducer = AllReduce(self.builder, self.keys, group)
         closure.extend(reducer.emit(buckets, self.wanted.base, self.reduced))
         return buckets
+
+
+def _node(output: str) -> str:
+    """The node of an output."""
+    return output.rpartition(":")[0]

@@ -21,6 +21,10 @@ def _where(op: Op) -> str:
     return f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "")
 
 
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
     """What is parallel, where, and whether it is exact."""
     analysis = choice.analysis
@@ -33,7 +37,8 @@ def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
     if lowered.collectives:
         count = sum(len(b) for b in lowered.collectives)
         total = sum(t.bytes for b in lowered.collectives for t in b)
-        lines.append(f"all-reduce: {count} tensors in {len(lowered.collectives)} buckets, {total} bytes")
+        buckets = len(lowered.collectives)
+        lines.append(f"all-reduce: {_plural(count, 'tensor')} in {_plural(buckets, 'bucket')}, {total} bytes")
     whole = [(op, analysis.decisions[op.name]) for op in analysis.order.ops]
     for op, decision in whole:
         if decision.declined:

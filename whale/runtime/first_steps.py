@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from whale.planner.witness import Witness, witness
 from whale.runtime.dynamic_check import Verdict, compare, merged
 from whale.runtime.plans import Plan
+from whale.runtime.preparation import is_function
 from whale.runtime.report import Report
 from whale.runtime.signature import Signature
 
@@ -35,7 +36,7 @@ class FirstSteps:
         if not wanted or signature in self._judged:
             return ()
         self._judged.add(signature)
-        found = witness(self._binding.program, signature.fetches, signature.targets, signature.feeds)
+        found = witness(self._binding.program, signature.fetches, signature.targets, signature.feeds, is_function)
         self._seen[signature] = found
         return () if self._binding.mesh.local else found.drawn
 

@@ -221,7 +221,7 @@ def _without_functions(
     """The program with functional control flow written out, what is then fetched and run, and new names of tensors."""
     signature = run.signature
     fed = {split_tensor(t)[0] for t in signature.feeds}
-    names = [n for n in function_ops(program, ops) if n not in fed] if any(_is_function(o) for o in ops) else []
+    names = [n for n in function_ops(program, ops) if n not in fed] if any(is_function(o) for o in ops) else []
     if not names:
         return program, signature.fetches, signature.targets, {}
     inlined = inline(program, names)
@@ -230,7 +230,8 @@ def _without_functions(
     return inlined.program, fetches, targets, inlined.tensors
 
 
-def _is_function(op: Op) -> bool:
+def is_function(op: Op) -> bool:
+    """Whether an op runs a function of the graph's library."""
     return op.type in FUNCTIONAL or _tf.op_definition(op.type) is None
 
 

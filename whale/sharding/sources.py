@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whale.ir.program import Op, TensorType
-from whale.sharding.order import Order
+from whale.ir.program import Op, TensorType, split_tensor
+from whale.sharding.branches import branches
+from whale.sharding.order import MERGES, Order
 from whale.sharding.propagate import Source
 
 DRAWS = frozenset(
@@ -46,15 +47,32 @@ def candidates(order: Order, feeds: Mapping[str, TensorType], counts: Mapping[st
         if shape and shape[0] > 1:
             static = kind.shape[0] if kind.shape else None
             found.append(Source(tensor, 0, static, shape[0]))
+    inside = branches(order)
+    drawing = _drawing(order, inside)
     for op in order.ops:
-        if op.type in DRAWS and not order.frame(op.name):
-            found.extend(_drawn(op, feeds))
+        chosen = op.type in MERGES and op.name not in inside and any(_name(t) in drawing for t in op.inputs)
+        drawn = op.type in DRAWS and op.name not in inside
+        if (drawn or chosen) and not order.frame(op.name):
+            found.extend(_drawn(op, feeds, 1 if chosen else len(op.outputs)))
     return found
 
 
-def _drawn(op: Op, feeds: Mapping[str, TensorType]) -> list[Source]:
+def _drawing(order: Order, inside: Mapping[str, str]) -> set[str]:
+    """Ops whose value depends on a draw that is made in a branch: what comes out of the conditional is the batch."""
+    found: set[str] = set()
+    for op in order.ops:
+        if op.name in inside and (op.type in DRAWS or any(_name(t) in found for t in op.inputs)):
+            found.add(op.name)
+    return found
+
+
+def _name(tensor: str) -> str:
+    return split_tensor(tensor)[0]
+
+
+def _drawn(op: Op, feeds: Mapping[str, TensorType], outputs: int) -> list[Source]:
     result: list[Source] = []
-    for index, kind in enumerate(op.outputs):
+    for index, kind in enumerate(op.outputs[:outputs]):
         tensor = op.output(index)
         if tensor in feeds or not kind.shape or kind.shape[0] == 1 or kind.dtype in ("resource", "variant"):
             continue
