@@ -74,6 +74,25 @@ def choose(
     return best
 
 
+def repeat(
+    program: Program,
+    request: Request,
+    sources: tuple[Source, ...],
+    shapes: Mapping[str, tuple[int | None, ...]],
+    dims: Mapping[str, int],
+) -> Choice:
+    """Cuts what another choice cut: ``dims`` gives the dim by tensor, other candidates stay whole.
+
+    For a run that computes part of what another does, and is to compute it alike.
+    """
+    chosen: list[Source] = []
+    for source in sources:
+        dim = dims.get(source.tensor)
+        options = [source, *_options(source, shapes.get(source.tensor, ()))]
+        chosen.extend(option for option in options if option is not None and option.dim == dim)
+    return attempt(program, request, tuple(chosen))
+
+
 def _options(source: Source, shape: tuple[int | None, ...]) -> list[Source | None]:
     options: list[Source | None] = []
     if len(shape) > 1 and shape[1] != 1:

@@ -153,9 +153,13 @@ class Binding:
     # -- plans -------------------------------------------------------------------------------------------------
 
     def plan(
-        self, targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]], checking: bool = False
+        self,
+        targets: Sequence[Any],
+        fetches: Sequence[Any],
+        feeds: Sequence[tuple[Any, Any]],
+        like: Plan | None = None,
     ) -> Plan:
-        """The plan of a run, made at its first call; one made for the check before the first update always cuts."""
+        """The plan of a run, made at its first call; where it is to be like another it is cut as that, and not told."""
         rows = sorted(((t.name, t, v) for t, v in feeds), key=lambda row: row[0])
         names = tuple(name for name, _, _ in rows)
         shapes = tuple(np.shape(v) for _, _, v in rows)
@@ -172,7 +176,7 @@ class Binding:
             plan = self._find(signature, shapes)
             if plan is None:
                 types = {n: TensorType(t.dtype.name, _declared(t, s)) for (n, t, _), s in zip(rows, shapes)}
-                plan = self._prepare(Run(signature, types, dict(zip(names, shapes))), checking)
+                plan = self._prepare(Run(signature, types, dict(zip(names, shapes))), like)
                 self._plans.setdefault(signature, []).append(plan)
             return plan
 
@@ -192,7 +196,7 @@ class Binding:
                 found = plan
         return found
 
-    def _prepare(self, run: Run, checking: bool) -> Plan:
+    def _prepare(self, run: Run, like: Plan | None) -> Plan:
         said = annotations_of(self.session.graph)
         if said is not None and not self._checked:
             check_closed(self.session.graph)
@@ -208,7 +212,7 @@ class Binding:
             or ("global" if said is None else "local")
         )
         self.mesh = dataclasses.replace(self.mesh, local=mode == "local")
-        merges = merge_rules(said.collections) if said is not None and not checking else {}
+        merges = merge_rules(said.collections) if said is not None and like is None else {}
         self._prepared += 1
         number = self._prepared
         with collector.paused():
@@ -220,14 +224,14 @@ class Binding:
                 self.keys,
                 self.options,
                 number,
-                insist=checking,
+                like=None if like is None else like.prepared.cut_dims,
                 merges=merges,
-                observe=tuple if checking else lambda: self._first_steps.drawn(run.signature),
+                observe=tuple if like is not None else lambda: self._first_steps.drawn(run.signature),
             )
         if prepared.cut:
             self.mirrors.make(prepared.mirrored, self.program, self.mesh.devices)
             _tf.extend_session(self.session)  # takes time in proportion to the whole graph: once for all
-        if not checking:
+        if like is None:
             self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else report)
         return Plan(
             run.signature,

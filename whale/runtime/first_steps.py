@@ -69,7 +69,7 @@ class FirstSteps:
         drawn = [graph.get_tensor_by_name(name) for name in seen.drawn]
         values = binding.observe(plan, feeds) if drawn else []
         fixed = [*feeds, *zip(drawn, values)]
-        verdict = self._compare(seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
+        verdict = self._compare(plan, seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
         self._announce(plan, verdict)
         known = dict(zip(seen.drawn, values))
         rest = [t for t in fetches if t.name not in known]
@@ -77,14 +77,16 @@ class FirstSteps:
             binding.refuse(plan)
             results = binding.verbatim(targets, rest, fixed, options, metadata)
         else:
-            step = binding.plan(targets, rest, fixed, checking=True)
+            step = binding.plan(targets, rest, fixed, like=plan)
             results = binding.run_plan(step, targets, rest, fixed, options, metadata)
         return merged([t.name for t in fetches], known, results)
 
-    def _compare(self, seen: Witness, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]]) -> Verdict:
+    def _compare(
+        self, plan: Plan, seen: Witness, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]]
+    ) -> Verdict:
         try:
             whole = self._binding.verbatim([], tensors, feeds)
-            cut = self._binding.run_plan(self._binding.plan([], tensors, feeds, checking=True), [], tensors, feeds)
+            cut = self._binding.run_plan(self._binding.plan([], tensors, feeds, like=plan), [], tensors, feeds)
         except tf.errors.OpError as error:  # a tensor that this step does not need; the step itself will say
             return Verdict(0, failure=f"{type(error).__name__}: {str(error.message).splitlines()[0]}")
         return compare(seen, whole, cut)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from whale import _tf
 from whale.annotations.inline import function_ops, inline
 from whale.ir.program import Op, Program, reachable, split_tensor
-from whale.planner.cut import Choice, choose
+from whale.planner.cut import Choice, choose, repeat
 from whale.rewriter.collectives import check_collectives
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.lower import lower
@@ -65,6 +65,8 @@ class Prepared:
     mirrored: frozenset[str] = frozenset()
     observed: tuple[str, ...] = ()
     """Tensors that can be fetched without the rest of the run."""
+    cut_dims: Mapping[str, int] = dataclasses.field(default_factory=dict[str, int])
+    """By tensor where a batch enters: the dim that is cut."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +99,7 @@ def prepare(
     keys: KeyAllocator,
     options: Options,
     number: int,
-    insist: bool = False,
+    like: Mapping[str, int] | None = None,
     merges: Mapping[str, str] = MappingProxyType({}),
     observe: Callable[[], Sequence[str]] = tuple,
 ) -> tuple[Prepared, Report]:
@@ -113,7 +115,7 @@ def prepare(
         keys: of collectives.
         options: modes.
         number: of the report.
-        insist: cut it even if that pays little.
+        like: cut it as another run is, even if that pays little: by source, the dim.
         merges: how pieces of fetched tensors are merged, where not by joining them.
         observe: asked, for a run that trains, which of its tensors are to be observable.
     """
@@ -137,9 +139,9 @@ def prepare(
         few = "the batch has fewer samples than there are devices"
         return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
     try:
-        choice = _choose(subject, run, sources, mesh, options)
+        choice = _choose(subject, run, sources, mesh, options, like)
         analysed = time.perf_counter()
-        if not choice.worthwhile and not insist:
+        if not choice.worthwhile and like is None:
             return stay(why_whole(choice))
         lowered = lower(
             subject.program,
@@ -177,6 +179,7 @@ def prepare(
         lowered.feeds,
         lowered.mirrored,
         lowered.observed,
+        {source.tensor: source.dim for source in choice.analysis.sources},
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
     lines = plan_lines(choice, lowered, mesh)
@@ -196,7 +199,14 @@ def _subject(program: Program, run: Run) -> _Subject:
     return _Subject(program, inlined, fetches, targets, renamed, ordered, sources, written, trains)
 
 
-def _choose(subject: _Subject, run: Run, sources: tuple[Source, ...], mesh: Mesh, options: Options) -> Choice:
+def _choose(
+    subject: _Subject,
+    run: Run,
+    sources: tuple[Source, ...],
+    mesh: Mesh,
+    options: Options,
+    like: Mapping[str, int] | None,
+) -> Choice:
     sync, mode = options.config.batch.sync, options.config.random.mode
     request = Request(
         subject.ordered,
@@ -206,6 +216,8 @@ def _choose(subject: _Subject, run: Run, sources: tuple[Source, ...], mesh: Mesh
         shares=mesh.shares,
     )
     shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(subject.program, s.tensor) for s in sources}
+    if like is not None:
+        return repeat(subject.program, request, sources, shapes, like)
     return choose(subject.program, request, sources, shapes)
 
 
