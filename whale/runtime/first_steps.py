@@ -26,29 +26,36 @@ class FirstSteps:
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
-        self._seen: dict[Signature, Witness] = {}
+        self._seen: dict[Signature, Witness | str] = {}
+        """For kinds of runs that were planned and not taken yet: what to compare, or why nothing is."""
         self._judged: set[Signature] = set()
 
     def drawn(self, signature: Signature) -> tuple[str, ...]:
         """The tensors that must be observable in a run of some kind for it to be checked."""
-        mode, size = self._binding.options.config.check.mode, len(self._binding.program.ops)
-        wanted = mode == "on" or (mode == "auto" and size * len(self._binding.mesh.devices) <= MOST_TO_CHECK)
-        if not wanted or signature in self._judged:
+        mode = self._binding.options.config.check.mode
+        if mode == "off" or signature in self._judged:
             return ()
         self._judged.add(signature)
-        found = witness(self._binding.program, signature.fetches, signature.targets, signature.feeds, is_function)
-        self._seen[signature] = found
-        return () if self._binding.mesh.local else found.drawn
+        size = len(self._binding.program.ops) * len(self._binding.mesh.devices)
+        if self._binding.mesh.local:
+            self._seen[signature] = "every replica draws its own batch"
+        elif mode == "auto" and size > MOST_TO_CHECK:
+            self._seen[signature] = "the graph is large; check.mode = on checks it"
+        else:
+            found = witness(self._binding.program, signature.fetches, signature.targets, signature.feeds, is_function)
+            self._seen[signature] = found
+            return found.drawn
+        return ()
 
-    def due(self, plan: Plan) -> Witness | None:
-        """What to compare before a run by this plan; told once for each kind of run."""
+    def due(self, plan: Plan) -> Witness | str | None:
+        """What to compare before a run by this plan, or why nothing is; told once for each kind of run."""
         if not (plan.prepared.cut and plan.prepared.trains) or not self._seen:
             return None
         return self._seen.pop(plan.signature, None)
 
     def take(
         self,
-        seen: Witness,
+        seen: Witness | str,
         plan: Plan,
         targets: Sequence[tf.Operation],
         fetches: Sequence[tf.Tensor],
@@ -61,9 +68,8 @@ class FirstSteps:
         No lock is held: a batch may have to wait for a thread that fills a queue, and that for its first plan.
         """
         binding = self._binding
-        if binding.mesh.local or not seen.compared:
-            own = "every replica draws its own batch" if binding.mesh.local else ""
-            self._announce(plan, Verdict(0, failure=own))
+        if isinstance(seen, str) or not seen.compared:
+            self._announce(plan, Verdict(0, failure=seen if isinstance(seen, str) else ""))
             return binding.run_plan(plan, targets, fetches, feeds, options, metadata)
         graph = binding.session.graph
         drawn = [graph.get_tensor_by_name(name) for name in seen.drawn]
