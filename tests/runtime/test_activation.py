@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from whale import _tf
 from whale.cluster import Cluster
 from whale.config import Config
-from whale.errors import ClusterError
+from whale.errors import ClusterError, SessionError
 from whale.runtime.activation import Activation, activate
 from whale.runtime.options import Options
 
@@ -154,3 +154,14 @@ def test_on_one_device_the_graph_that_runs_is_op_for_op_the_users() -> None:
     expected = partition()
     with activate(Options(cluster=Cluster.local(1))):
         assert partition() == expected
+
+
+def test_partial_run_of_a_random_op_that_plans_share_is_refused(activation: Activation) -> None:
+    x = tf.placeholder(tf.float32, [None, 3])
+    noise, total = tf.random_normal(tf.shape(x)), tf.reduce_sum(x)
+    with tf.Session() as session:
+        handle = session.partial_run_setup([total], [x])
+        assert session.partial_run(handle, total, {x: ROWS}) == 66
+        with pytest.raises(SessionError, match="partial_run reaches a random op") as caught:
+            session.partial_run_setup([noise, total], [x])
+    assert caught.value.site is not None and "--devices 1" in caught.value.fix

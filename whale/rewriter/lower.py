@@ -16,7 +16,7 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from whale.ir.placement import REPLICATED
 from whale.ir.program import Op, Program, TensorType, split_tensor
-from whale.rewriter import fillers, recipes
+from whale.rewriter import fillers, recipes, streams
 from whale.rewriter.attributes import adapt
 from whale.rewriter.bridges import Bridges
 from whale.rewriter.buckets import AllReduce, Group, Reduced, fuse
@@ -110,6 +110,8 @@ class Lowering:
         self.names: dict[tuple[str, int], str] = {}
         self.tensors: dict[tuple[str, int], str] = {}
         self.reduced: dict[tuple[str, int], str] = {}
+        self.sent: list[str] = []
+        """Nodes that send random ops their inputs: a run that reaches one of these ops must run them."""
         self.lazy: dict[str, Callable[[], None]] = {}
         self._branches = branches(analysis.order)
         self._branch_of_node: dict[str, str] = {}
@@ -145,12 +147,13 @@ class Lowering:
         )
         return Lowered(
             fetched,
-            tuple(dict.fromkeys([*wanted, *closure])),
+            tuple(dict.fromkeys([*wanted, *closure, *self.sent])),
             tuple(self.entries.fed.values()),
             mirrored,
             home_writes,
             tuple(buckets),
             observed,
+            tuple(self.sent),
         )
 
     def _writers(self) -> list[Op]:
@@ -187,13 +190,15 @@ class Lowering:
     def copy_with(self, op: Op, replica: int, inputs: Sequence[str], variant: str = "") -> str:
         """One copy of an op on given inputs."""
         controls = self._controls(op, replica)
-        branch = self._branches.get(op.name)
         frame = self.analysis.order.frame(op.name)
-        if branch is not None and self.analysis.order.frame(_node(branch)) != frame:
-            branch = None  # in a loop that a branch holds: what enters it comes to life with the branch
-        if branch is not None and not any(self._dies(t, value, branch) for t, value in zip(op.inputs, inputs)):
-            controls.append(self._alive(branch, replica))
+        # In a loop, what is brought in hangs on the loop's own ops (Place.near): the copies keep in step as they are.
+        branch = None if frame else self._branches.get(op.name)
         edits = adapt(self, op, replica)
+        outlives = branch is not None and not any(self._dies(t, v, branch) for t, v in zip(op.inputs, inputs))
+        if op.name in self.shadow.streams and not (replica or edits or variant or frame):
+            return self._send(op, inputs, branch if outlives else None)
+        if branch is not None and outlives:
+            controls.append(self._alive(branch, replica))
         name: str | None = None
         if not (replica or frame or edits or variant) and self._is_own(op, inputs, controls):
             name = op.name
@@ -221,6 +226,22 @@ class Lowering:
         if not variant:
             self.set_copy(op, replica, name)
         return name
+
+    def _send(self, op: Op, inputs: Sequence[str], branch: str | None) -> str:
+        """Sends a random op its inputs; the copy is the user's own op, as in every other plan."""
+        place = Place(op.name, 0, streams.DEVICE)
+        for index, value in enumerate(inputs):
+            attrs = streams.address(op, self.program, index, "T")
+            if branch is not None:  # what is dead is sent as dead only if it is so by its data
+                name, side = split_tensor(branch)
+                predicate = self.get(self.ops[name].inputs[1], REPLICATED, 0)
+                hint = f"{op.name}/whale/taken_{index}"
+                switch = self.builder.node(place, "Switch", [value, predicate], hint, {"T": attrs["T"]})
+                value = f"{_node(switch)}:{side}"
+            hint = f"{op.name}/whale/send_{index}"
+            self.sent.append(_node(self.builder.node(place, "_HostSend", [value], hint, attrs)))
+        self.set_copy(op, 0, op.name)
+        return op.name
 
     def _dies(self, tensor: str, value: str, branch: str) -> bool:
         """Whether the node output that a copy reads for a tensor is there only where a branch is taken."""

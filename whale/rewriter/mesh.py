@@ -41,6 +41,8 @@ class Lowered:
     """Buckets that are all-reduced."""
     observed: tuple[str, ...] = ()
     """The tensors that were asked to be observable, whole."""
+    sent: tuple[str, ...] = ()
+    """Those of the targets that an observing run needs: nodes that send random ops their inputs."""
 
 
 @dataclasses.dataclass(frozen=True)

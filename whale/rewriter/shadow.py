@@ -15,6 +15,7 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from whale import _tf
 from whale.ir.program import Program, split_tensor
+from whale.rewriter import streams
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Shadow:
         self._made: dict[Any, str] = {}
         self._mirrors: dict[tuple[str, int], str] = {}
         self._imported_user_ops = 0
+        self.streams: dict[str, tuple[str, ...]] = {}
+        """By random op that receives its inputs: the nodes that send it those of the user's graph."""
 
     # -- the user's graph --------------------------------------------------------------------------------------
 
@@ -53,14 +56,25 @@ class Shadow:
         graph_def.versions.ParseFromString(program.versions)
         graph_def.library.ParseFromString(program.library)
         late = self._imported_user_ops > 0
+        receivers = streams.receiving(program)
         for name in names:
-            node = graph_def.node.add()
-            node.ParseFromString(program.ops[name].node)
-            if late and "_class" in node.attr:
-                del node.attr["_class"]
-        self._import(graph_def, names)
+            if name in receivers:
+                self._add_receiver(graph_def, program, name)
+            else:
+                graph_def.node.add().ParseFromString(program.ops[name].node)
+        if late:
+            for node in graph_def.node:
+                if "_class" in node.attr:
+                    del node.attr["_class"]
+        self._import(graph_def, [node.name for node in graph_def.node])
         self._imported_user_ops += len(names)
-        self._names.update(names)
+        self._names.update(node.name for node in graph_def.node)
+
+    def _add_receiver(self, graph_def: graph_pb2.GraphDef, program: Program, name: str) -> None:
+        op = program.ops[name]
+        sending = [streams.sender(op, program, index) for index in range(len(op.inputs))]
+        graph_def.node.extend([*streams.receiver(op, program), *sending])
+        self.streams[name] = tuple(node.name for node in sending)
 
     # -- added nodes -------------------------------------------------------------------------------------------
 

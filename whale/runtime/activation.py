@@ -12,6 +12,8 @@ import tensorflow.compat.v1 as tf
 from whale import _tf
 from whale.annotations.checks import check_closed, check_nonempty
 from whale.annotations.state import script
+from whale.config.setting import script_site
+from whale.errors import SessionError
 from whale.rewriter.keys import KeyAllocator
 from whale.runtime import graph_optimizer
 from whale.runtime.binding import Binding
@@ -137,10 +139,27 @@ def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
     def from_options(callable_options: Any) -> Any:
         return _callable_from_options(session, run, callable_options)
 
+    set_up = session.partial_run_setup
+
+    def partial_run_setup(fetches: Any, feeds: Any = None) -> Any:
+        binding.refresh()
+        elements = [session.graph.as_graph_element(fetch) for fetch in tf.nest.flatten(fetches)]
+        targets = [element for element in elements if isinstance(element, tf.Operation)]
+        tensors = [element for element in elements if not isinstance(element, tf.Operation)]
+        fed = [session.graph.as_graph_element(feed, allow_operation=False) for feed in feeds or []]
+        if binding.senders(targets, tensors, fed):
+            raise SessionError(
+                "partial_run reaches a random op whose shape is worked out in the graph, and several devices share it",
+                site=script_site(),
+                fix="use run instead of partial_run, or one device (--devices 1)",
+            )
+        return set_up(fetches, feeds)
+
     return {
         "_do_run": _do_run,
         "_extend_graph": binding.refresh,
         "make_callable": make_callable,
+        "partial_run_setup": partial_run_setup,
         "_make_callable_from_options": from_options,
     }
 

@@ -31,7 +31,7 @@ from whale.runtime.messages import translate
 from whale.runtime.mirrors import Mirrors
 from whale.runtime.options import Options
 from whale.runtime.plans import Plan
-from whale.runtime.preparation import prepare
+from whale.runtime.preparation import prepare, senders
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature
 
@@ -112,7 +112,7 @@ class Binding:
         """Executes a plan for a run that it serves."""
         try:
             if not plan.prepared.cut:
-                return self.verbatim(targets, fetches, feeds, options, metadata)
+                return self.verbatim(targets, fetches, feeds, options, metadata, plan.sent)
             self.mirrors.bring_into_step(plan.prepared.mirrored)
             return self._step(options, self._fed(plan, feeds), plan.fetches, plan.targets, metadata)
         finally:
@@ -121,16 +121,36 @@ class Binding:
     def observe(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> list[Any]:
         """What a run of a plan draws, drawn without the rest of the run."""
         self.mirrors.bring_into_step(plan.prepared.mirrored)
-        return self._step(None, self._fed(plan, feeds), plan.observed, [], None)
+        return self._step(None, self._fed(plan, feeds), plan.observed, plan.sent, None)
 
     def _fed(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> dict[Any, Any]:
         by_name = {t.name: v for t, v in feeds}
         return {handle: self._value(feed, by_name[feed.tensor]) for handle, feed in plan.feeds}
 
-    def verbatim(self, targets: Any, fetches: Any, feeds: Any, options: Any = None, metadata: Any = None) -> list[Any]:
-        """The user's own ops, on the first device."""
+    def verbatim(
+        self,
+        targets: Sequence[tf.Operation],
+        fetches: Sequence[tf.Tensor],
+        feeds: Sequence[tuple[tf.Tensor, Any]],
+        options: Any = None,
+        metadata: Any = None,
+        sent: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        """The user's own ops, on the first device; ``sent`` are the nodes that send random ops their inputs."""
+        if sent is None:
+            sent = self.senders(targets, fetches, [t for t, _ in feeds])
         values = {_output(t): v for t, v in feeds}
-        return self._step(options, values, [_output(t) for t in fetches], [o._c_op for o in targets], metadata)
+        handles = [*(o._c_op for o in targets), *sent]
+        return self._step(options, values, [_output(t) for t in fetches], handles, metadata)
+
+    def senders(
+        self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Sequence[tf.Tensor]
+    ) -> list[Any]:
+        """The nodes that send their inputs to the random ops that a run of the user's own ops reaches."""
+        names = Signature(
+            tuple(t.name for t in fetches), tuple(o.name for o in targets), tuple(t.name for t in feeds), ()
+        )
+        return [self.shadow.handles[name] for name in senders(self.program, names, self.shadow)]
 
     def _step(self, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> list[Any]:
         try:
@@ -183,7 +203,8 @@ class Binding:
     def refuse(self, plan: Plan) -> None:
         """Keeps the runs of a plan on one replica from now on."""
         prepared = dataclasses.replace(plan.prepared, cut=False, small=False)
-        self._plans[plan.signature] = [dataclasses.replace(plan, prepared=prepared)]
+        sent = [self.shadow.handles[name] for name in senders(self.program, plan.signature, self.shadow)]
+        self._plans[plan.signature] = [dataclasses.replace(plan, prepared=prepared, sent=sent)]
         self.mirrors.all_fell_behind()
 
     def _find(self, signature: Signature, shapes: tuple[tuple[int, ...], ...]) -> Plan | None:
@@ -242,6 +263,7 @@ class Binding:
             [self.shadow.handles[t] for t in prepared.targets],
             [(self.shadow.output(f.node), f) for f in prepared.feeds],
             [self.shadow.output(t) for t in prepared.observed],
+            [self.shadow.handles[name] for name in prepared.sent],
         )
 
 

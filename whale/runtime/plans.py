@@ -26,6 +26,8 @@ class Plan:
     feeds: Sequence[tuple[Any, Feed]]
     observed: Sequence[Any] = ()
     """For the check before the first update: what the run draws."""
+    sent: Sequence[Any] = ()
+    """Targets that send random ops their inputs (``rewriter/streams.py``)."""
 
     def accepts(self, names: Sequence[str], shapes: tuple[tuple[int, ...], ...], replicas: int) -> bool:
         """Whether it serves a run that feeds values of these shapes."""

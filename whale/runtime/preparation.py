@@ -22,7 +22,7 @@ from whale.runtime.description import plan_lines, why_whole
 from whale.runtime.options import Options
 from whale.runtime.own_parallelism import already_parallel
 from whale.runtime.report import Report
-from whale.runtime.signature import Run
+from whale.runtime.signature import Run, Signature
 from whale.sharding.order import Order, order
 from whale.sharding.propagate import Request, Source
 from whale.sharding.rules.state import holder_of, writes_variable
@@ -67,6 +67,8 @@ class Prepared:
     """Tensors that can be fetched without the rest of the run."""
     cut_dims: Mapping[str, int] = dataclasses.field(default_factory=dict[str, int])
     """By tensor where a batch enters: the dim that is cut."""
+    sent: tuple[str, ...] = ()
+    """Nodes that send random ops their inputs; a run that is not cut, or that observes, runs them besides."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +125,7 @@ def prepare(
     subject = _subject(program, run)
 
     def stay(reason: str, small: bool = False) -> tuple[Prepared, Report]:
-        prepared = Prepared(False, subject.written, small, subject.trains)
+        prepared = Prepared(False, subject.written, small, subject.trains, sent=senders(program, run.signature, shadow))
         return prepared, Report(number, False, subject.trains, reason)
 
     small = [s for s in subject.sources if s.count is not None and s.count < len(mesh.devices)]
@@ -180,10 +182,19 @@ def prepare(
         lowered.mirrored,
         lowered.observed,
         {source.tensor: source.dim for source in choice.analysis.sources},
+        lowered.sent,
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
     lines = plan_lines(choice, lowered, mesh)
     return prepared, Report(number, True, subject.trains, "", lines, seconds, added, reduced)
+
+
+def senders(program: Program, signature: Signature, shadow: Shadow) -> tuple[str, ...]:
+    """The nodes that send their inputs to the random ops that a run of the user's own ops reaches."""
+    if not shadow.streams:
+        return ()
+    ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
+    return tuple(name for op in ops for name in shadow.streams.get(op.name, ()))
 
 
 def _subject(program: Program, run: Run) -> _Subject:

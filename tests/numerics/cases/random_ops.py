@@ -181,3 +181,24 @@ def initial_values(tf, record, workdir):
             sess.run(initialise)
             record_variables(tf, sess, record)
     loop(tf, record, x, y, loss)
+
+
+@case()
+def act_calls_between_steps(tf, record, workdir):
+    """Actions for one row, too few to cut, and evaluations draw from the stream that steps draw from."""
+    features, targets = plane(rows=20, width=4)
+    x, y = placeholders(tf)
+    keep = tf.placeholder_with_default(0.5, [])
+    hidden = tf.nn.dropout(tf.layers.dense(x, 6, tf.nn.tanh), rate=1.0 - keep)
+    output = tf.layers.dense(hidden, 1)
+    action = output + tf.random_normal(tf.shape(output), stddev=0.1)
+    loss = tf.reduce_mean(tf.square(output - y))
+    train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(2):
+            for a, b in batches(7, features, targets):
+                record("action", sess.run(action, {x: a[:1]}))
+                record("loss", sess.run([loss, train], {x: a, y: b})[0])
+                record("loss and action", sess.run([loss, action], {x: a[:3], y: b[:3], keep: 0.8}))
+        record_variables(tf, sess, record)
