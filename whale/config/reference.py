@@ -24,7 +24,8 @@ Keys are flat (`"batch.mode"`) or nested (`{"batch": {"mode": ...}}`), and can b
 `EPL_BATCH_MODE=local`; switches take `True`, `False`, `1` and `0`, and an empty variable counts as not set. What the
 script sets wins. `check` alone means `check.mode`. Words are compared without regard to case.
 
-An unknown key or value is an error that names the nearest ones. Where a key says that only its default is available
+An unknown key or value is an error that names the nearest ones; a variable that names no category (`WHALE_BATCHMODE`)
+is taken for somebody else's and left alone. Where a key says that only its default is available
 yet, the key is known but the feature is not there in this version: any other value is an error, never ignored.
 """
 
