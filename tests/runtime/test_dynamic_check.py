@@ -197,6 +197,26 @@ def test_a_fetched_batch_is_the_one_trained_on() -> None:
         assert sess.run(w) == -66
 
 
+def test_the_batch_after_the_checked_one_is_the_next() -> None:
+    """With known shapes TensorFlow's optimizer leaves control edges on an iterator whose outputs are fed."""
+
+    def losses() -> list[float]:
+        with tf.Graph().as_default(), tf.Session() as sess:
+            pixels = np.random.RandomState(0).randn(24, 6, 6, 2).astype(np.float32)
+            data = tf.data.Dataset.from_tensor_slices(pixels).batch(4, drop_remainder=True)
+            x = tf.data.make_one_shot_iterator(data).get_next()
+            kernel = tf.get_variable("kernel", [3, 3, 2, 3], initializer=tf.ones_initializer())
+            loss = tf.reduce_mean(tf.square(tf.nn.max_pool2d(tf.nn.conv2d(x, kernel, 1, "SAME"), 2, 2, "VALID")))
+            step = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+            sess.run(tf.global_variables_initializer())
+            return [sess.run([loss, step])[0] for _ in range(6)]
+
+    expected = losses()
+    with activate(options()) as activation:
+        np.testing.assert_allclose(losses(), expected, rtol=1e-5)
+    assert "agree" in verdicts(activation)[0]
+
+
 def seen(count: int, coarse: bool = False) -> Witness:
     return Witness(tuple(f"g{i}:0" for i in range(count)), (), tuple(f"u{i}" for i in range(count)), coarse)
 

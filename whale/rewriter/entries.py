@@ -28,13 +28,28 @@ class Entries:
         """The node output holding a source tensor whole, at home."""
         low = self.lowering
         if tensor in low.feeds:
-            self.fed.setdefault(tensor, Feed(tensor, tensor, "whole"))
-            return tensor
+            return self.given(tensor)
         cut = low.fact(tensor).sharded
         if cut is not None and self.is_draw(tensor):
             pieces = [self._draw(tensor, r) for r in low.replicas]
             return low.builder.concat(low.home, pieces, cut.dim, low.dtype(tensor))
         return low.tensors[tensor, 0]
+
+    def given(self, tensor: str) -> str:
+        """The node output that a fed value arrives at, whole.
+
+        Only a placeholder is fed itself. Where another op is, TensorFlow's optimizer may leave a control edge on it (a
+        known shape made a constant), and the op would run after all.
+        """
+        low = self.lowering
+        producer = low.program.ops.get(split_tensor(tensor)[0])
+        node = tensor
+        if producer is not None and not producer.type.startswith("Placeholder"):
+            attrs = {"dtype": type_attr(low.dtype(tensor)), "shape": shape_attr(low.feeds[tensor].shape)}
+            hint = f"feed/{tensor.replace(':', '_')}"
+            node = low.builder.node(low.home, "Placeholder", [], hint, attrs, key=("given", tensor))
+        self.fed.setdefault(node, Feed(node, tensor, "whole"))
+        return node
 
     def piece(self, tensor: str, replica: int) -> str:
         """The node output holding a copy's piece of a source tensor."""

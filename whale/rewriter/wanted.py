@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from whale.errors import VerifyError
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import split_tensor
-from whale.rewriter.mesh import Feed
 from whale.sharding.facts import Fact, Local, Relaxed, Want
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ class Wanted:
         if tensor in low.sources or tensor in low.analysis.recut:
             return low.entries.piece(tensor, replica)
         if tensor in low.feeds:
-            low.entries.fed.setdefault(tensor, Feed(tensor, tensor, "whole"))
-            return tensor
+            return low.entries.given(tensor)
         if (tensor, replica) in low.tensors:
             return low.tensors[tensor, replica]
         if low.residence.all(op) or (tensor, 0) not in low.tensors:

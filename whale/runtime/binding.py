@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,9 +177,9 @@ class Binding:
         targets: Sequence[Any],
         fetches: Sequence[Any],
         feeds: Sequence[tuple[Any, Any]],
-        like: Plan | None = None,
+        like: Mapping[str, int] | None = None,
     ) -> Plan:
-        """The plan of a run, made at its first call; where it is to be like another it is cut as that, and not told."""
+        """The plan of a run, made at its first call. With ``like``, by source the dim to cut, it is made for once."""
         rows = sorted(((t.name, t, v) for t, v in feeds), key=lambda row: row[0])
         names = tuple(name for name, _, _ in rows)
         shapes = tuple(np.shape(v) for _, _, v in rows)
@@ -189,14 +189,17 @@ class Binding:
             names,
             tuple(len(s) for s in shapes),
         )
-        plan = self._find(signature, shapes)
+        plan = self._find(signature, shapes) if like is None else None
         if plan is not None:
             return plan
+        types = {n: TensorType(t.dtype.name, _declared(t, s)) for (n, t, _), s in zip(rows, shapes)}
+        run = Run(signature, types, dict(zip(names, shapes)))
         with self._lock:
+            if like is not None:
+                return self._prepare(run, like)
             plan = self._find(signature, shapes)
             if plan is None:
-                types = {n: TensorType(t.dtype.name, _declared(t, s)) for (n, t, _), s in zip(rows, shapes)}
-                plan = self._prepare(Run(signature, types, dict(zip(names, shapes))), like)
+                plan = self._prepare(run, None)
                 self._plans.setdefault(signature, []).append(plan)
             return plan
 
@@ -217,7 +220,7 @@ class Binding:
                 found = plan
         return found
 
-    def _prepare(self, run: Run, like: Plan | None) -> Plan:
+    def _prepare(self, run: Run, like: Mapping[str, int] | None) -> Plan:
         said = annotations_of(self.session.graph)
         if said is not None and not self._checked:
             check_closed(self.session.graph)
@@ -245,7 +248,7 @@ class Binding:
                 self.keys,
                 self.options,
                 number,
-                like=None if like is None else like.prepared.cut_dims,
+                like=like,
                 merges=merges,
                 observe=tuple if like is not None else lambda: self._first_steps.drawn(run.signature),
             )

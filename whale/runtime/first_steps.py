@@ -81,21 +81,22 @@ class FirstSteps:
         rest = [t for t in fetches if t.name not in known]
         if verdict.mismatch:
             binding.refuse(plan)
-            results = binding.verbatim(targets, rest, fixed, options, metadata)
-        else:
-            step = binding.plan(targets, rest, fixed, like=plan)
-            results = binding.run_plan(step, targets, rest, fixed, options, metadata)
+        step = plan
+        if drawn or verdict.mismatch:
+            step = binding.plan(targets, rest, fixed, like={} if verdict.mismatch else plan.prepared.cut_dims)
+        results = binding.run_plan(step, targets, rest, fixed, options, metadata)
         return merged([t.name for t in fetches], known, results)
 
     def _compare(
         self, plan: Plan, seen: Witness, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]]
     ) -> Verdict:
+        binding, values = self._binding, list[list[Any]]()
         try:
-            whole = self._binding.verbatim([], tensors, feeds)
-            cut = self._binding.run_plan(self._binding.plan([], tensors, feeds, like=plan), [], tensors, feeds)
+            for dims in ({}, plan.prepared.cut_dims):
+                values.append(binding.run_plan(binding.plan([], tensors, feeds, like=dims), [], tensors, feeds))
         except tf.errors.OpError as error:  # a tensor that this step does not need; the step itself will say
             return Verdict(0, failure=f"{type(error).__name__}: {str(error.message).splitlines()[0]}")
-        return compare(seen, whole, cut)
+        return compare(seen, *values)
 
     def _announce(self, plan: Plan, verdict: Verdict) -> None:
         line = verdict.line()
