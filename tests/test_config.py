@@ -67,21 +67,21 @@ AVAILABLE: dict[str, Any] = {
     "batch.sync": False,
     "random.mode": "exact",
     "check.mode": "on",
+    "pipeline.num_micro_batch": 4,
+    "pipeline.strategy": "PreferForward",
+    "communication.sparse_as_dense": True,
 }
 NOT_YET: dict[str, Any] = {
     "io.slicing": True,
     "io.unbalanced_io_slicing": True,
     "io.drop_last_files": True,
-    "communication.sparse_as_dense": True,
     "communication.fp16": True,
     "communication.fp16_scale": 64,
     "communication.clip_after_allreduce": True,
     "communication.gradients_reduce_method": "sum",
     "communication.hierarchical_all_reduce": True,
     "communication.backend": "horovod",
-    "pipeline.num_micro_batch": 4,
     "pipeline.num_stages": 2,
-    "pipeline.strategy": "PreferForward",
     "gradient_checkpoint.type": "auto",
     "gradient_checkpoint.end_taskgraph": 3,
     "gradient_checkpoint.check_gradients": True,
@@ -171,6 +171,11 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
         "batch.sync": st.sampled_from([True, False, None]),
         "random.mode": st.sampled_from(["", "exact", "independent"]),
         "check.mode": st.sampled_from(["auto", "on", "off"]),
+        "pipeline.num_micro_batch": st.integers(1, 10**6),
+        "pipeline.strategy": st.sampled_from(
+            ["PreferBackward", "PreferForward", "PreferBackwardOptimizer", "Interleaved"]
+        ),
+        "communication.sparse_as_dense": st.booleans(),
     }
     assert values.keys() == AVAILABLE.keys()
     return draw(st.fixed_dictionaries({}, optional=values))

@@ -23,6 +23,7 @@ from whale.errors import (
     ConfigError,
     ContribError,
     PlanError,
+    ScheduleError,
     ScopeError,
     SessionError,
     SetupError,
@@ -44,6 +45,7 @@ __all__ = [
     "Env",
     "GraphKeys",
     "PlanError",
+    "ScheduleError",
     "ScopeError",
     "SessionError",
     "SetupError",
@@ -137,12 +139,35 @@ def replicate(device_count: int | None = None, name: str | None = None) -> Strat
 
 
 def stage(devices: DevicesArgument = None, device_count: int | None = None, name: str | None = None) -> StrategyScope:
-    """One part of a pipeline. Not available in this version: entering it raises ScopeError."""
+    """A scope whose ops are one part of a pipeline, on devices of their own; inside of ``pipeline``.
+
+    Ops of no scope join a stage by data flow, and the plan says how many (docs/pipelines.md).
+
+    Args:
+        devices: an entry of ``cluster().slices``, or device strings by replica; None: devices are dealt to the stages.
+        device_count: devices that one replica of the model gives to this stage, which take micro-batches in turn.
+        name: for messages and plans.
+
+    Raises:
+        ClusterError: the devices do not exist, or are fewer than asked for.
+        ScopeError: on entering, when it stands outside of a pipeline or inside another stage.
+    """
     return _calls().scope(Kind.STAGE, devices, device_count, name)
 
 
 def pipeline(num_micro_batch: int = 1, strategy: str | None = None) -> StrategyScope:
-    """Stages that work on micro-batches. Not available in this version: entering it raises ScopeError."""
+    """A scope around stages, which work on the micro-batches of a step one behind the other.
+
+    With one stage or none it is gradient accumulation: the micro-batches run one after another on every device.
+
+    Args:
+        num_micro_batch: pieces that a replica's batch is cut into (global batches), or batches it draws (local ones).
+        strategy: order of the micro-batches: ``"PreferBackward"`` (1F1B, the default), ``"PreferForward"`` (GPipe),
+            ``"PreferBackwardOptimizer"`` or ``"Interleaved"``; None: ``pipeline.strategy`` of the configuration.
+
+    Raises:
+        ScopeError: an argument is wrong; on entering, when it stands inside another pipeline.
+    """
     return _calls().scope(Kind.PIPELINE, num_micro_batches=num_micro_batch, schedule=strategy)
 
 

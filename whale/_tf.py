@@ -14,6 +14,7 @@ from tensorflow.python.client import pywrap_tf_session as c_api
 from tensorflow.python.client import session as session_module
 from tensorflow.python.framework import c_api_util, op_def_registry
 from tensorflow.python.ops import gradients_util
+from tensorflow.python.util import tf_stack
 
 BaseSession = session_module.BaseSession
 
@@ -29,6 +30,20 @@ def original_op(op: tf.Operation) -> tf.Operation | None:
 def attribute_scope(graph: tf.Graph, attributes: Mapping[str, tf.AttrValue]) -> contextlib.AbstractContextManager[None]:
     """Within the scope, every op made in the graph carries the attributes."""
     return graph._attr_scope(dict(attributes))
+
+
+def without_frames_of(files: Iterable[str]) -> contextlib.AbstractContextManager[Any]:
+    """Within the context, on this thread, the place where an op is made is noted without the frames of some files."""
+    return _Hidden(frozenset(files))
+
+
+class _Hidden(tf_stack.StackTraceFilter):
+    def __init__(self, files: frozenset[str]) -> None:
+        super().__init__()
+        self._files = files
+
+    def get_filtered_filenames(self) -> frozenset[str]:
+        return self._files | self.parent.get_filtered_filenames()
 
 
 def op_is_stateful(op_type: str) -> bool:

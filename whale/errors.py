@@ -89,6 +89,13 @@ class PlanError(WhaleError):
     """
 
 
+class ScheduleError(WhaleError):
+    """A pipeline schedule cannot be made from these numbers or this strategy, or breaks a rule; all are listed.
+
+    Fix: as the message says: a strategy's right name, or as many stages and devices as it needs.
+    """
+
+
 class SessionError(WhaleError):
     """A fetch or feed does not belong to the session's graph, or a run cannot be translated."""
 

@@ -96,12 +96,12 @@ SCRIPTS = {
         "wh.split is not available in this version of Whale at SCRIPT:3 fix: put these ops under wh.replica()",
     ),
     "pipeline": (
-        "with wh.pipeline(num_micro_batch=4):\n    with wh.stage():\n        tf.constant(1.0)",
-        "wh.pipeline is not available in this version of Whale at SCRIPT:3 fix: leave the pipeline and its stages out",
+        "with wh.pipeline(num_micro_batch=4, strategy='PreferBackwrd'):\n    tf.constant(1.0)",
+        "unknown pipeline strategy 'PreferBackwrd' at SCRIPT:3 fix: did you mean 'PreferBackward'",
     ),
     "stage": (
         "with wh.stage():\n    tf.constant(1.0)",
-        "wh.stage is not available in this version of Whale at SCRIPT:3 fix: leave the pipeline and its stages out",
+        "stage is not inside a pipeline at SCRIPT:3 fix: put the stage scopes of a model inside one",
     ),
     "contrib": (
         "gan = tf.contrib.gan.GANModel",

@@ -172,3 +172,29 @@ def test_a_tf1_script_runs_unedited_and_shows_its_own_traceback(tmp_path: pathli
     # What comes after it is the exit handler of the script.
     own = lines[: lines.index("LookupError: the script's own")]
     assert not [line for line in own if "whale" in line.replace(str(tmp_path), "")]
+
+
+FAILING = """
+import numpy as np
+import tensorflow as tf
+
+def model():
+    x = tf.placeholder(tf.float32, [None, None], name="x")
+    return x, tf.reshape(x, [7, -1], name="bad")
+
+x, bad = model()
+with tf.Session() as session:
+    try:
+        session.run(bad, {x: np.ones([4, 5])})
+    except tf.errors.InvalidArgumentError as error:
+        print(error)
+"""
+
+
+def test_an_op_is_shown_where_the_script_made_it_without_frames_of_the_launcher(tmp_path: pathlib.Path) -> None:
+    done = whale_run(tmp_path, FAILING)
+    assert done.returncode == 0, done.stderr
+    for heading in ("defined at (most recent call last):\n", "Original stack trace for 'bad':\n"):
+        frames = done.stdout.split(heading)[1].splitlines()
+        assert frames[0].strip() == f'File "{tmp_path}/script.py", line 9, in <module>'
+        assert frames[1].strip() == f'File "{tmp_path}/script.py", line 7, in model'

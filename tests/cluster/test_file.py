@@ -48,6 +48,14 @@ def test_a_file_becomes_a_cluster(tmp_path: Path) -> None:
     assert cluster.links == (Link("network", ("a", "b"), 4_375_000_000, 3e-5),)
 
 
+def test_a_dead_link_is_listed_as_down(tmp_path: Path) -> None:
+    cluster = _load(tmp_path, GOOD + "    down: true\n")
+    assert cluster.links[0].down
+    assert _load(tmp_path, to_yaml(cluster)) == cluster
+    with pytest.raises(ClusterError, match=r"links\[0\]\.down: must be true or false, not 'maybe'"):
+        _load(tmp_path, GOOD + "    down: maybe\n")
+
+
 @pytest.mark.parametrize(
     ("example", "text", "last"),
     [

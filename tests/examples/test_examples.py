@@ -16,7 +16,7 @@ import pytest
 from tests.command import Whale
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-ANNOTATED = {"annotated_mlp.py"}
+ANNOTATED = {"annotated_mlp.py", "bert_pipeline.py"}
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
 needs_estimator = pytest.mark.skipif(

@@ -228,3 +228,28 @@ def batch_chosen_by_a_branch(tf, record, workdir):
             record("loss", sess.run([loss, x, train])[:2])
             record("validation", sess.run([loss, x], {training: False}))
         record_variables(tf, sess, record)
+
+
+def draws_of_constant_shape(tf, record, workdir):
+    """Random numbers of a constant shape in branches taken by a flag or by a statistic of the batch, over steps,
+    evaluations and act calls with one row."""
+    features, targets = plane(rows=20, width=3)
+    x, y = inputs(tf)
+    wide = tf.placeholder(tf.bool, [])
+    hidden = tf.layers.dense(x, 4, tf.nn.tanh)
+    noisy = tf.cond(
+        wide, lambda: hidden * tf.random_uniform([]), lambda: hidden + tf.random_normal([1, 4]) * tf.random_uniform([4])
+    )
+    positive = tf.reduce_mean(x) > 0.0
+    noisy = tf.cond(positive, lambda: noisy * tf.random_uniform([4]), lambda: noisy - tf.random_uniform([]))
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(noisy, 1) - y))
+    train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for step in range(6):
+            features = -features
+            flag = {wide: step % 3 > 0}
+            record("loss", sess.run([loss, train], {x: features[:7], y: targets[:7], **flag})[0])
+            record("evaluation", sess.run(loss, {x: features, y: targets, **flag}))
+            record("act", sess.run(noisy, {x: features[:1], **flag}))
+        record_variables(tf, sess, record)

@@ -86,3 +86,34 @@ def test_an_op_that_fails_is_the_users(call: Any, kind: type[tf.errors.OpError],
     assert plain.op is not None and bound.op is not None
     assert op is None or bound.op.name == plain.op.name == op
     assert "replica_" not in bound.message and "whale/" not in bound.message.replace("/whale/", "")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s, m: s.make_callable(m["loss"], m["x"]),
+        lambda s, m: s.make_callable(m["loss"], [m["x"]])(ROWS, unknown=1),
+        lambda s, m: s.make_callable(m["loss"])(ROWS),
+        lambda s, m: s.make_callable(m["loss"])(unknown=1),
+    ],
+)
+def test_a_callable_refuses_what_tensorflows_does(call: Any) -> None:
+    plain, bound = plain_and_bound(call)
+    assert type(bound) is type(plain) is TypeError
+
+
+def test_a_callable_takes_fewer_values_than_it_was_made_for() -> None:
+    """Those left out are not fed; more than it was made for are left alone, as TensorFlow does."""
+
+    def results() -> list[float]:
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, [None, 3])
+            scale = tf.placeholder_with_default(2.0, [])
+            loss = tf.reduce_mean(tf.square(x * scale))
+            with tf.Session() as session:
+                call = session.make_callable(loss, [x, scale])
+                return [call(ROWS), call(ROWS, 3.0), call(ROWS, 3.0, 7.0)]
+
+    plain = results()
+    with activate(Options(cluster=Cluster.local(2), quiet=True)):
+        assert results() == plain == [4.0, 9.0, 9.0]

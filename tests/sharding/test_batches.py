@@ -179,3 +179,26 @@ def test_numbers_of_elements_with_several_unknowns_say_nothing() -> None:
     batches.equate_products(D.multiply(batches.size(one), D.symbol("a[1]")), D.multiply(12, batches.size(other)))
     batches.equate_products(D.multiply(batches.size(one), 4), D.multiply(batches.size(other), 8))
     assert batches.find(one) != batches.find(other)
+
+
+def test_sizes_known_to_differ_do_not_become_one() -> None:
+    batches = Batches(known={"x[0]": 4, "y[0]": 3, "z[0]": 4})
+    x, y, z = (batches.open(name) for name in ("x[0]", "y[0]", "z[0]"))
+    assert not batches.equate(x, y)
+    assert batches.equate(x, z)
+    assert not batches.equate(z, y)
+    assert batches.open("y[0]") == y
+    fed = batches.add("w", None, 5)
+    assert not batches.equate(batches.size(fed), x)
+    assert not batches.equate(3, batches.size(fed))
+
+
+def test_a_clash_is_between_sizes_of_several() -> None:
+    batches = Batches(known={"x[0]": 4, "y[0]": 1})
+    x, y = batches.open("x[0]"), batches.open("y[0]")
+    assert not batches.must_agree(x, y)
+    assert batches.clash is None
+    assert batches.must_agree(x, D.symbol("unknown"))
+    assert not batches.must_agree(x, 3)
+    assert not batches.must_agree(x, 5)
+    assert batches.clash == (x, 3)

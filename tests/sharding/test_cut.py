@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sharding.programs import const, op
 from whale.ir.program import Op, Program, TensorType
 from whale.planner.cut import choose
@@ -38,3 +40,36 @@ def test_the_dim_with_more_work_on_pieces_is_cut() -> None:
 def test_a_gain_of_next_to_nothing_does_not_move_the_cut() -> None:
     """Runs of one session are cut alike then, and share what they draw."""
     assert dim_cut(along_0=60, along_1=59) == 0
+
+
+def cut_of_rows(dtype: str, declared: tuple[int | None, ...], shape: tuple[int, ...]) -> list[Source]:
+    """What is cut of x, whose samples are turned round first: no piece of them can do that."""
+    ops = [const("axis", [0]), op("turned", "ReverseV2", ["x:0", "axis:0"], declared)]
+    for i in range(20):
+        ops.append(op(f"plus_{i}", "AddV2", [ops[-1].output()] * 2, declared))
+    feeds = {"x:0": TensorType(dtype, declared)}
+    request = Request(order(ops, frozenset(feeds)), feeds, shapes={"x:0": shape})
+    source = Source("x:0", 0, declared[0], shape[0])
+    choice = choose(Program({o.name: o for o in ops}), request, (source,), {"x:0": shape})
+    return list(choice.analysis.sources)
+
+
+def test_features_are_no_batch() -> None:
+    """Of rows of real numbers, their count open and their length written in the script, the length is not cut."""
+    assert [source.dim for source in cut_of_rows("float32", (None, 4), (8, 4))] == [0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "declared", "shape"),
+    [
+        ("int32", (None, 4), (8, 4)),
+        ("float32", (None, None), (8, 4)),
+        ("float32", (None, 4, 3), (8, 4, 3)),
+        ("float32", (8, 4), (8, 4)),
+    ],
+)
+def test_a_second_dim_that_may_be_a_batch_is_cut(
+    dtype: str, declared: tuple[int | None, ...], shape: tuple[int, ...]
+) -> None:
+    (source,) = cut_of_rows(dtype, declared, shape)
+    assert (source.dim, source.static) == (1, declared[1])

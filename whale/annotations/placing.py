@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whale.annotations.strategies import Strategy
+from whale.annotations.strategies import Kind, Strategy
 from whale.cluster import Cluster, Layout, Slices, VirtualDevice, slices
 from whale.errors import ClusterError, Site
 
@@ -25,7 +25,7 @@ def place(strategy: Strategy, cluster: Cluster, layout: tuple[str, ...], site: S
         if strategy.devices:
             return tuple(device.name for device in VirtualDevice.named(cluster, 0, strategy.devices).devices)
         if strategy.device_count is not None:
-            _check_count(strategy.device_count, len(every))
+            _check_count(strategy, len(every))
     except ClusterError as error:
         raise _at(error, site, f"{strategy}: ") from None
     return every
@@ -43,14 +43,15 @@ def lay_out(cluster: Cluster, layout: Layout, prefer_intra_node: bool, site: Sit
         raise _at(error, site) from None
 
 
-def _check_count(count: int, available: int) -> None:
-    """Raises ClusterError unless models that take this many devices each use up the devices."""
+def _check_count(strategy: Strategy, available: int) -> None:
+    """Raises ClusterError unless models that take this many devices each use up the devices; a stage takes a part."""
+    count = strategy.device_count or 1
     if count > available:
         raise ClusterError(
             f"device_count asks for {count} devices, and there are {available}",
             fix=f"use at most {available}, or run on more devices (whale run --devices {count})",
         )
-    if available % count:
+    if available % count and strategy.kind is not Kind.STAGE:
         fitting = [str(size) for size in range(1, available + 1) if available % size == 0]
         raise ClusterError(
             f"models of {count} devices each cannot use up {available} devices", fix=f"use one of {', '.join(fitting)}"

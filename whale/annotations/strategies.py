@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import SupportsIndex, Union
 
 from whale.errors import ScopeError, Site, nearest
+from whale.ir.schedules import STRATEGIES
 
 DeviceNames = tuple[tuple[str, ...], ...]
 """Device strings by replica and position in the replica."""
@@ -32,14 +33,12 @@ class Kind(enum.Enum):
 
 
 INSTEAD: Mapping[Kind, str] = {
-    Kind.STAGE: "leave the pipeline and its stages out: under wh.replica() every device holds the whole model",
-    Kind.PIPELINE: "leave the pipeline and its stages out: under wh.replica() every device holds the whole model",
     Kind.SPLIT: "put these ops under wh.replica() as well, which keeps them whole on every device",
 }
 """The strategies that cannot be executed in this version, and what works in their place."""
 
-SCHEDULES = ("PreferBackward", "PreferForward", "PreferBackwardOptimizer")
-"""Orders of micro-batches that ``pipeline`` takes: 1F1B, GPipe, and 1F1B with updates between."""
+SCHEDULES = tuple(STRATEGIES)
+"""Orders of micro-batches that ``pipeline`` takes."""
 
 
 @dataclasses.dataclass(frozen=True)

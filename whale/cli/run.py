@@ -93,7 +93,8 @@ def run(
         launch.print_error(error)
         raise SystemExit(launch.WHALE_ERROR_STATUS) from None
     try:
-        launch.run(command)
+        with session.hidden_launcher():
+            launch.run(command)
     except SystemExit as end:
         if not end.code:
             session.tell_if_unused(activation)

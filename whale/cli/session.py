@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 
 import tensorflow.compat.v1 as tf
 
+from whale._tf import without_frames_of
 from whale.cluster import Cluster, describe, from_tf_config
 from whale.config import Config, from_environment
 from whale.errors import ClusterError, SetupError
+from whale.runtime import launch
 from whale.runtime.activation import Activation, activate
 from whale.runtime.in_force import InForce
 from whale.runtime.initialise import check_alone
-from whale.runtime.launch import print_error
 from whale.runtime.options import Options
 
 
@@ -50,6 +53,18 @@ def start(
     return activation
 
 
+def hidden_launcher() -> contextlib.AbstractContextManager[object]:
+    """Within the context the script's ops are noted without the frames that stand above it: the caller's and below.
+
+    Errors of TensorFlow then show where an op was made as they do under Python itself.
+    """
+    frame, files = sys._getframe(1), set(launch.FRAMES)
+    while frame is not None:
+        files.add(frame.f_code.co_filename)
+        frame = frame.f_back
+    return without_frames_of(files)
+
+
 def tell_if_unused(activation: Activation) -> None:
     """Says on standard error that a script which built a graph ran none of it, and so used no device of ours."""
     count = len(activation.options.cluster.compute_devices)
@@ -58,7 +73,7 @@ def tell_if_unused(activation: Activation) -> None:
             f"the script built a graph and made no session, so nothing ran on the {count} devices",
             fix="run the graph in a tf.Session; a script for eager mode runs under python, on one device",
         )
-        print_error(unused)
+        launch.print_error(unused)
 
 
 def local_cluster(devices: int | None, gpus: int) -> Cluster:

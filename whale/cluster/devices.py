@@ -93,6 +93,8 @@ class Link:
     """In one direction while the other is busy as well. Per device within a host, per host between hosts."""
     latency_seconds: float
     """From the first byte sent to the first byte received."""
+    down: bool = False
+    """Whether the link is dead: it is listed, and nothing may go over it."""
 
     def __post_init__(self) -> None:
         """Raises ClusterError for a value no link can have."""

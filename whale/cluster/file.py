@@ -135,7 +135,7 @@ def _links(place: Place, hosts: Sequence[str]) -> tuple[Link, ...]:
 
 
 def _link(entry: Place, hosts: Sequence[str]) -> Link:
-    fields = entry.mapping(required=("kind", "hosts", "speed", "latency"))
+    fields = entry.mapping(required=("kind", "hosts", "speed", "latency"), optional=("down",))
     kind_text = fields["kind"].text()
     kind = _LINK_KIND_BY_NAME.get(kind_text)
     if kind is None:
@@ -153,8 +153,9 @@ def _link(entry: Place, hosts: Sequence[str]) -> Link:
         speed = parse_bytes_per_second(fields["speed"].scalar())
     with fields["latency"].blamed():
         latency = parse_seconds(fields["latency"].scalar())
+    down = fields["down"].boolean() if "down" in fields else False
     with fields["speed"].blamed():
-        return Link(kind, tuple(names), speed, latency)
+        return Link(kind, tuple(names), speed, latency, down)
 
 
 def _host_entry(host: Host) -> dict[str, object]:
@@ -177,9 +178,12 @@ def _group_entry(group: DeviceGroup) -> dict[str, object]:
 
 
 def _link_entry(link: Link) -> dict[str, object]:
-    return {
+    entry: dict[str, object] = {
         "kind": link.kind,
         "hosts": list(link.hosts),
         "speed": format_bytes_per_second(link.bytes_per_second),
         "latency": format_seconds(link.latency_seconds),
     }
+    if link.down:
+        entry["down"] = True
+    return entry

@@ -1,10 +1,11 @@
-"""Device models that cluster files may name: kind and memory."""
+"""Device models that cluster files may name: kind and memory, as the catalogue has them."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Literal
 
+from whale.cluster.catalogue import CATALOGUE, Entry
 from whale.errors import ClusterError, nearest
 
 Kind = Literal["CPU", "GPU"]
@@ -35,42 +36,18 @@ class DeviceModel:
         return self.memory_bytes[0] if self.memory_bytes else None
 
 
-def _gpu(name: str, *gibibytes: int) -> DeviceModel:
-    return DeviceModel(name, "GPU", tuple(size * GIB for size in gibibytes))
+def model_of(entry: Entry) -> DeviceModel:
+    """What a cluster needs to know of a device of the catalogue. Raises ClusterError for a kind that is none."""
+    kind = KIND_BY_NAME.get(entry.text("kind"))
+    if kind is None:
+        raise ClusterError(f"{entry.name!r} has the kind {entry.text('kind')!r}", fix=f"use {' or '.join(KINDS)}")
+    sizes = tuple(int(size.number) for size in entry.figures.get("memory_bytes", ()))
+    return DeviceModel(entry.name, kind, sizes)
 
 
-# A name without a form factor is the SXM board where there is one, else the PCIe card.
-MODELS: dict[str, DeviceModel] = {
-    model.name: model
-    for model in (
-        DeviceModel("CPU", "CPU"),
-        DeviceModel("GPU", "GPU"),
-        _gpu("K80", 12),  # one of the two halves of the board: each is a device of its own
-        _gpu("P4", 8),
-        _gpu("P40", 24),
-        _gpu("P100", 16),
-        _gpu("P100-PCIe", 16, 12),
-        _gpu("T4", 16),
-        _gpu("V100", 16, 32),
-        _gpu("V100-PCIe", 16, 32),
-        _gpu("A10", 24),
-        _gpu("A10G", 24),
-        _gpu("A30", 24),
-        _gpu("A100", 40, 80),
-        _gpu("A100-PCIe", 40, 80),
-        _gpu("L4", 24),
-        _gpu("L40S", 48),
-        _gpu("H100", 80),
-        _gpu("H100-PCIe", 80),
-        _gpu("H200", 141),
-        _gpu("GH200", 96),
-        _gpu("B200", 180),
-        _gpu("RTX-2080-Ti", 11),
-        _gpu("Titan-RTX", 24),
-        _gpu("RTX-3090", 24),
-        _gpu("RTX-4090", 24),
-    )
-}
+# A name without a form factor is the SXM board where there is one, else the PCIe card. A K80 is one of the two halves
+# of the board: each is a device of its own.
+MODELS: dict[str, DeviceModel] = {name: model_of(entry) for name, entry in CATALOGUE.devices.items()}
 """Every known model by its name. ``CPU`` and ``GPU`` stand for a device of which only the kind is known."""
 
 

@@ -16,6 +16,7 @@ from whale.errors import ClusterError, Site, nearest
 
 _INTEGER = "tag:yaml.org,2002:int"
 _STRING = "tag:yaml.org,2002:str"
+_BOOLEAN = "tag:yaml.org,2002:bool"
 
 # Python refuses to read numbers of thousands of digits with an error of its own.
 _MOST_DIGITS = 18
@@ -89,6 +90,13 @@ class Place:
         if self.node.tag != _INTEGER or not text.isdecimal() or len(text) > _MOST_DIGITS:
             raise self.error(f"must be a whole number, not {text!r}")
         return int(text)
+
+    def boolean(self) -> bool:
+        """True or false. Raises ClusterError for any other value."""
+        text = self.scalar()
+        if self.node.tag != _BOOLEAN:
+            raise self.error(f"must be true or false, not {text!r}")
+        return text.lower() in ("true", "yes", "on")
 
     def scalar(self) -> str:
         """What stands there, unread. Raises ClusterError for a list or a mapping."""

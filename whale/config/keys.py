@@ -9,7 +9,6 @@ from whale.config.setting import Category, Setting
 
 _ONE_READER = "one process reads all the input and every batch is cut over its devices, so there are no files to slice"
 _MORE_DEVICES = "to fit a larger model or batch, cut the batch over more devices (whale run --devices N)"
-_OWN_ROWS = "sparse gradients travel as the rows that the batch touches"
 _OWN_TYPE = "gradients travel in the type the script computes them in"
 _OWN_PRECISION = "build the layers in tf.float16 and scale the loss in the script, as on one device"
 
@@ -34,7 +33,12 @@ class Communication(Category):
     """How gradients are summed over devices."""
 
     category = "communication"
-    sparse_as_dense = Setting(SWITCH, False, "Make sparse gradients dense before they are summed.", instead=_OWN_ROWS)
+    sparse_as_dense = Setting(
+        SWITCH,
+        False,
+        "Make sparse gradients dense before they are summed. Whale sends the rows that the batch touches either way, "
+        "which gives the same numbers; the plan says so.",
+    )
     max_splits = Setting(integer(1), 5, "Most buckets that gradients are packed into; large ones travel alone.")
     num_splits = max_splits
     num_communicators = Setting(integer(1), 2, "Buckets that may be on their way at one time.")
@@ -70,13 +74,13 @@ class Pipeline(Category):
     """Stages over devices, fed with micro-batches."""
 
     category = "pipeline"
-    num_micro_batch = Setting(integer(1), 1, "Micro-batches one step is cut into.", instead=_MORE_DEVICES)
+    num_micro_batch = Setting(integer(1), 1, "Micro-batches one step is cut into.")
     num_stages = Setting(integer(-1), -1, "Stages to cut the model into; -1: by annotation.", instead=_MORE_DEVICES)
     strategy = Setting(
-        choice("PreferBackward", "PreferForward", "PreferBackwardOptimizer"),
+        choice("PreferBackward", "PreferForward", "PreferBackwardOptimizer", "Interleaved"),
         "PreferBackward",
-        "Order of micro-batches: PreferBackward is 1F1B, PreferForward is GPipe.",
-        instead=_MORE_DEVICES,
+        "Order of micro-batches: PreferBackward is 1F1B, PreferForward is GPipe, PreferBackwardOptimizer is 1F1B with "
+        "one more micro-batch under way, Interleaved gives a device several stages.",
     )
 
 
@@ -169,7 +173,8 @@ class Batch(Category):
         OPTIONAL_SWITCH,
         None,
         "True: batch statistics and ratios are those of the whole batch, as on one device; False: each device "
-        "uses its own, which is faster and approximate. None: True in global mode, False in local mode.",
+        "uses its own, which is faster and approximate. None: True in global mode, False in local mode and with "
+        "micro-batches, each of which then has its own.",
     )
 
 

@@ -1,7 +1,8 @@
 """Which sources of a run are cut, and on which dim.
 
 Any choice is correct; they differ in how much of the work ends up on pieces. First all sources are cut on dim 0. Where
-that leaves much work whole, each source in turn is tried on dim 1 (time-major inputs, fed-back states) and whole,
+that leaves much work whole, each source in turn is tried on dim 1 (time-major inputs, fed-back states; not the
+features of ``[None, 4]``: to cut those is not data parallelism, and pays little) and whole,
 and a choice that puts clearly more work on pieces is kept. The search is greedy, at most ``2 x sources + 1``
 propagations.
 """
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 
 from whale.ir import dims as D
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
-from whale.ir.program import Op, Program, split_tensor
+from whale.ir.program import Op, Program, TensorType, split_tensor
 from whale.sharding.propagate import Analysis, Request, Source, propagate
 from whale.sharding.residence import Residence, reside
 
@@ -66,7 +67,11 @@ def choose(
         return best
     current = list(sources)
     for source in sources:
-        for option in _options(source, shapes.get(source.tensor, ())):
+        declared = request.feeds.get(source.tensor) or program.tensor(source.tensor)
+        features = _has_features(declared)
+        for option in _options(source, shapes.get(source.tensor, ()), declared):
+            if features and option is not None:
+                continue
             trial = [option if s.tensor == source.tensor else s for s in current]
             found = attempt(program, request, tuple(s for s in trial if s is not None))
             if found.on_pieces > best.on_pieces + BETTER:
@@ -88,17 +93,26 @@ def repeat(
     chosen: list[Source] = []
     for source in sources:
         dim = dims.get(source.tensor)
-        options = [source, *_options(source, shapes.get(source.tensor, ()))]
+        declared = request.feeds.get(source.tensor) or program.tensor(source.tensor)
+        options = [source, *_options(source, shapes.get(source.tensor, ()), declared)]
         chosen.extend(option for option in options if option is not None and option.dim == dim)
     return attempt(program, request, tuple(chosen))
 
 
-def _options(source: Source, shape: tuple[int | None, ...]) -> list[Source | None]:
+def _options(source: Source, shape: tuple[int | None, ...], declared: TensorType) -> list[Source | None]:
     options: list[Source | None] = []
     if len(shape) > 1 and shape[1] != 1:
-        options.append(dataclasses.replace(source, dim=1, static=None, count=shape[1]))
+        static = declared.shape[1] if declared.shape is not None else None
+        options.append(dataclasses.replace(source, dim=1, static=static, count=shape[1]))
     options.append(None)
     return options
+
+
+def _has_features(declared: TensorType) -> bool:
+    """Whether a matrix has rows of features: real numbers, their count open and their length written in the script."""
+    shape = declared.shape or ()
+    real = declared.dtype.startswith(("float", "bfloat", "complex"))
+    return real and len(shape) == 2 and shape[0] is None and shape[1] is not None
 
 
 def attempt(program: Program, request: Request, sources: tuple[Source, ...]) -> Choice:

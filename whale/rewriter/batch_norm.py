@@ -12,6 +12,7 @@ Forward: mean = sum(x) / N, variance = sum((x - mean)^2) / N, two sums over the 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ class _Norm:
     def __init__(self, lowering: Lowering, op: Op, image: str) -> None:
         self.lowering = lowering
         self.build = lowering.builder
+        self.op = op
         self.image = image
         self.rank = len(lowering.fact(image).dims or ())
         first = str(op.attrs.get("data_format", "NHWC")).startswith("NC")
@@ -38,6 +40,10 @@ class _Norm:
         self.epsilon = float(op.attrs.get("epsilon", 1e-4))
         self.kind = lowering.dtype(image)
         self.type = str(op.attrs.get("U", op.attrs.get("T", "float32")))
+
+    def place(self, copy: int) -> Place:
+        """Where a copy's image is, for what the norm makes of it."""
+        return dataclasses.replace(self.lowering.place(self.image, copy), op=self.op.name)
 
     def widen(self, place: Place, value: str) -> str:
         return self.build.cast(place, value, self.kind, self.type)
@@ -60,7 +66,7 @@ class _Norm:
 
     def total(self, values: Sequence[str]) -> str:
         """The sum over the copies, at home."""
-        return self.build.add_n(self.lowering.place(self.image, 0), values, self.type)
+        return self.build.add_n(self.place(0), values, self.type)
 
     def count(self, replica: int) -> str:
         return global_count(self.lowering, self.image, replica, self.axes, self.type)
@@ -73,7 +79,7 @@ class _Norm:
 def forward(lowering: Lowering, op: Op, decision: Decision) -> None:
     """FusedBatchNorm in training, over the whole batch."""
     norm = _Norm(lowering, op, op.inputs[0])
-    places = [lowering.place(norm.image, r) for r in lowering.replicas]
+    places = [norm.place(r) for r in lowering.copies]
     images = [norm.widen(p, lowering.get(norm.image, None, p.replica)) for p in places]
     home = places[0]
     count = norm.count(0)
@@ -101,7 +107,7 @@ def _moving(lowering: Lowering, norm: _Norm, op: Op, decision: Decision, index: 
     factor = float(op.attrs.get("exponential_avg_factor", 1.0))
     if factor == 1.0:
         return new
-    home = lowering.place(norm.image, 0)
+    home = norm.place(0)
     old = lowering.get(op.inputs[index], decision.wants[index], 0)
     kept = norm.binary(home, "Mul", old, norm.build.const(home, 1.0 - factor, norm.type))
     added = norm.binary(home, "Mul", new, norm.build.const(home, factor, norm.type))
@@ -111,7 +117,7 @@ def _moving(lowering: Lowering, norm: _Norm, op: Op, decision: Decision, index: 
 def backward(lowering: Lowering, op: Op, decision: Decision) -> None:
     """Gradient of FusedBatchNorm in training, over the whole batch."""
     norm = _Norm(lowering, op, op.inputs[1])
-    places = [lowering.place(norm.image, r) for r in lowering.replicas]
+    places = [norm.place(r) for r in lowering.copies]
 
     def read(index: int, place: Place) -> str:
         return lowering.get(op.inputs[index], decision.wants[index], place.replica)
@@ -137,25 +143,24 @@ def backward(lowering: Lowering, op: Op, decision: Decision) -> None:
 
 
 def own(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """FusedBatchNorm with each copy's own statistics; moving averages see their mean weighted by samples."""
+    """FusedBatchNorm with each copy's own statistics; moving averages see their mean weighted by samples.
+
+    That mean is a sum over the copies: each gives its statistics times its part of the samples.
+    """
     norm = _Norm(lowering, op, op.inputs[0])
     batch = decision.params["batch"]
-    sums: list[list[str]] = [[], []]
     wants: tuple[Want, ...] = decision.wants
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         name = lowering.copy(op, replica, wants, "/own")
-        place = lowering.place(norm.image, replica)
+        place = norm.place(replica)
         share = norm.build.cast(place, lowering.sizes.scalar(place, batch, "share"), "int32", norm.type)
-        for i, terms in enumerate(sums):
-            terms.append(norm.binary(place, "Mul", f"{name}:{i + 1}", share))
-        for index in (0, *range(3, len(op.outputs))):
-            lowering.set_output(op, replica, index, f"{name}:{index}")
-    home = lowering.place(norm.image, 0)
-    count = norm.build.cast(home, lowering.sizes.scalar(home, batch, "count"), "int32", norm.type)
-    for i, terms in enumerate(sums):
-        value = norm.binary(home, "RealDiv", norm.total(terms), count)
-        for replica in lowering.replicas:
-            lowering.set_output(op, replica, i + 1, value)
+        count = norm.build.cast(place, lowering.sizes.scalar(place, batch, "count"), "int32", norm.type)
+        part = norm.binary(place, "RealDiv", share, count)
+        for index in range(len(op.outputs)):
+            value = f"{name}:{index}"
+            if index in (1, 2) and not lowering.sizes.own(batch):  # else sums are averages already
+                value = norm.binary(place, "MulNoNan", value, part)  # a piece without samples has no statistics
+            lowering.set_output(op, replica, index, value)
 
 
 RECIPES = {"batch_norm": forward, "batch_norm_grad": backward, "batch_norm_own": own}

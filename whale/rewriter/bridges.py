@@ -75,6 +75,15 @@ class Bridges:
         size = (dims or ())[cut.dim]
         return isinstance(size, int) or f"n{cut.batch}" in D.symbols_of(size) or cut.outer != 1
 
+    def micro_batch(self, place: Place, value: str, cut: Sharded, rank: int, dtype: str) -> str:
+        """The micro-batch under way, out of a copy's samples."""
+        build = self.builder
+        share = self.sizes.scalar(place, cut.batch, "share")
+        offset = self.sizes.scalar(place, cut.batch, "offset")
+        begin = build.binary(place, "Sub", offset, self.sizes.first(cut.batch, place.replica), "int32")
+        starts = self._vector(place, rank, cut.dim, begin, 0)
+        return build.slice(place, value, starts, self._vector(place, rank, cut.dim, share, -1), dtype)
+
     def _unless_single(
         self, place: Place, value: str, cut: Sharded, dtype: str, share: str, offset: str
     ) -> tuple[str, str]:

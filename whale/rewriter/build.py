@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 
 from whale.rewriter.shadow import Origin, Shadow, set_attributes
+
+if TYPE_CHECKING:
+    from whale.rewriter.mesh import Mesh
 
 
 def type_attr(dtype: str) -> attr_value_pb2.AttrValue:
@@ -42,9 +45,12 @@ class Place:
 class Builder:
     """Makes nodes of the shadow graph, sharing equal ones."""
 
-    def __init__(self, shadow: Shadow, prefix: str) -> None:
+    def __init__(self, shadow: Shadow, prefix: str, owner: str = "", mesh: Mesh | None = None) -> None:
+        """``owner`` names the run that keeps its nodes to itself; empty where runs share equal ones."""
+        self.mesh = mesh
         self.shadow = shadow
         self.prefix = prefix
+        self.owner = owner
 
     def node(
         self,
@@ -62,15 +68,18 @@ class Builder:
         if shared and key is None:
             frozen = tuple(sorted((k, _freeze(v)) for k, v in attrs.items()))
             key = (op_type, place.device, tuple(inputs), tuple(controls), frozen)
+        if key is not None and self.owner:
+            key = (key, self.owner)
         earlier = self.shadow.earlier(key) if key is not None else None
         if earlier is not None:
             return f"{earlier}:0"
         node = node_def_pb2.NodeDef(op=op_type, device=place.device)
-        node.name = self.shadow.unique(f"{self.prefix}replica_{place.replica}/{hint}")
+        label = self.mesh.label(place.replica) if self.mesh is not None else f"replica_{place.replica}"
+        node.name = self.shadow.unique(f"{self.prefix}{label}/{hint}")
         node.input.extend(inputs)
         node.input.extend(f"^{c}" for c in controls)
         set_attributes(node, attrs)
-        self.shadow.add(node, Origin(place.op, place.replica), key)
+        self.shadow.add(node, self._origin(place), key)
         return f"{node.name}:0"
 
     def named(self, place: Place, name: str, op_type: str, inputs: Sequence[str], attrs: Mapping[str, Any]) -> None:
@@ -78,7 +87,10 @@ class Builder:
         node = node_def_pb2.NodeDef(op=op_type, device=place.device, name=name)
         node.input.extend(inputs)
         set_attributes(node, attrs)
-        self.shadow.add(node, Origin(place.op, place.replica))
+        self.shadow.add(node, self._origin(place))
+
+    def _origin(self, place: Place) -> Origin:
+        return Origin(place.op, place.replica) if self.mesh is None else self.mesh.origin(place.op, place.replica)
 
     def const(self, place: Place, value: Any, dtype: str) -> str:
         """A small constant."""

@@ -27,7 +27,7 @@ def global_count(lowering: Lowering, tensor: str, replica: int, axes: Sequence[i
     else:
         # Elements per sample are known only from the pieces: their sizes are added up.
         sizes = []
-        for other in lowering.replicas:
+        for other in lowering.copies:
             at = lowering.place(tensor, other)
             shape = build.shape(at, lowering.get(tensor, None, other), kind)
             sizes.append(build.cast(at, build.element(at, shape, cut.dim, "int32"), "int32", dtype))

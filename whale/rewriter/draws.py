@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def draw(lowering: Lowering, op: Op) -> list[list[str]]:
-    """Emits the draws of all copies, at home; for each copy, the node outputs that hold the components."""
+    """Emits the draws of all copies, at home; for each draw, the node outputs that hold the components."""
     draws = [[lowering.tensors[op.output(i), 0] for i in range(len(op.outputs))]]
     before = lowering.names[op.name, 0]
-    for replica in lowering.replicas[1:]:
-        place = Place(op.name, replica, lowering.mesh.devices[0])
+    for replica in range(1, len(lowering.copies) * lowering.mesh.micro_batches):
+        place = Place(op.name, replica, lowering.mesh.device(op.name, 0))
         open_ended = op.type.startswith("IteratorGetNext") and all(_is_open(kind.shape) for kind in op.outputs)
         if open_ended:
             components, before = _optional(lowering, op, place, before)

@@ -12,16 +12,18 @@ if TYPE_CHECKING:
 
 
 def merge_rules(collections: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """By tensor: how its pieces are merged, ``mean``, ``sum`` or ``first``, where that is not by joining them.
+    """By tensor: how its pieces are merged, where not by joining them all.
+
+    A rule is ``mean`` or ``sum`` over all pieces, or ``local_concat``, ``local_mean`` or ``local_sum`` over those of
+    the first replica, its micro-batches.
 
     Args:
-        collections: names of tensors by key, one of ``GraphKeys``. Micro-batches of one replica are not there to be
-            merged without a pipeline: under a LOCAL key the first replica's piece is fetched.
+        collections: names of tensors by key, one of ``GraphKeys``.
     """
     rules: dict[str, str] = {}
     for key, tensors in collections.items():
         extent, how, _ = key.split("_")
-        rule = "first" if extent == "local" else how
+        rule = f"local_{how}" if extent == "local" else how
         if rule != "concat":
             rules.update(dict.fromkeys(tensors, rule))
     return rules
@@ -36,11 +38,15 @@ def fetch(lowering: Lowering, tensor: str, rule: str) -> str:
     cut = lowering.fact(tensor).sharded
     if cut is None or not rule:
         return lowering.get(tensor, REPLICATED, 0)
-    pieces = [lowering.get(tensor, cut, replica) for replica in lowering.replicas]
-    if rule == "first":
-        return pieces[0]
+    extent, _, how = rule.rpartition("_")
+    copies = lowering.mesh.of_first_replica if extent == "local" else lowering.copies
     build, place, dtype = lowering.builder, lowering.place(tensor, 0), lowering.dtype(tensor)
+    if how == "concat":
+        pieces = [lowering.totals.rows(tensor, copy) for copy in copies]
+        return lowering.bridges.gather(place, pieces, cut, lowering.fact(tensor).rank or 0, dtype)
+    pieces = [lowering.totals.sum_of_micro_batches(tensor, lowering.get(tensor, cut, copy), copy) for copy in copies]
     total = build.add_n(place, pieces, dtype)
-    if rule == "sum":
+    if how == "sum":
         return total
-    return build.binary(place, "Div", total, build.const(place, len(pieces), dtype), dtype)
+    count = len(pieces) * lowering.mesh.micro_batches
+    return build.binary(place, "Div", total, build.const(place, count, dtype), dtype)

@@ -34,7 +34,7 @@ _CONVOLUTIONS = frozenset(
 
 def batch_to_fill(lowering: Lowering, op: Op, replica: int, wants: Sequence[Want]) -> int | None:
     """The batch of which a copy of a convolution may hold no sample; None where there is nothing to fill."""
-    if op.type not in _CONVOLUTIONS or "GPU" in lowering.mesh.devices[replica]:
+    if op.type not in _CONVOLUTIONS or "GPU" in lowering.mesh.device(op.name, replica):
         return None
     for tensor, want in zip(op.inputs, wants):
         cut = want if isinstance(want, Sharded) else lowering.fact(tensor).sharded if want is None else None

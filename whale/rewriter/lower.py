@@ -15,21 +15,23 @@ from tensorflow.core.framework import node_def_pb2
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from whale.ir.placement import REPLICATED
-from whale.ir.program import Op, Program, TensorType, split_tensor
-from whale.rewriter import fillers, recipes, streams
+from whale.ir.program import Op, Phase, Program, TensorType, split_tensor
+from whale.rewriter import fillers, recipes, streams, whole_shapes
 from whale.rewriter.attributes import adapt
+from whale.rewriter.branch_life import BranchLife
 from whale.rewriter.bridges import Bridges
-from whale.rewriter.buckets import AllReduce, Group, Reduced, fuse
 from whale.rewriter.build import Builder, Place, type_attr
 from whale.rewriter.entries import Entries
 from whale.rewriter.fetches import fetch
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.mesh import Lowered, Mesh
-from whale.rewriter.shadow import Origin, Shadow
+from whale.rewriter.micro_loop import check_loopable, wrap
+from whale.rewriter.shadow import Shadow
 from whale.rewriter.sizes import BatchSizes
+from whale.rewriter.tasks import PASSES, CopyTask, divided, order_tasks
+from whale.rewriter.totals import Totals
 from whale.rewriter.wanted import Wanted
 from whale.rewriter.write_order import WriteOrder
-from whale.sharding.branches import branches
 from whale.sharding.facts import Fact, Want
 from whale.sharding.order import ENTERS, EXITS
 from whale.sharding.propagate import Analysis
@@ -90,11 +92,15 @@ class Lowering:
         self.keys = keys
         self.feeds = feeds
         self.prefix = prefix
-        self.builder = Builder(shadow, prefix)
+        self.micro_batch = ""
+        """Where micro-batches go through a loop: the node that is to hold the number of the one under way."""
+        owner = prefix or "run_1/" if mesh.has_micro_batches else ""
+        self.builder = Builder(shadow, prefix, owner, mesh)
         self.home = Place("", 0, mesh.devices[0])
         self.entries = Entries(self)
         self.wanted = Wanted(self)
         self.write_order = WriteOrder(self)
+        self.totals = Totals(self)
         self.sizes = BatchSizes(
             self.builder,
             analysis.batches,
@@ -103,7 +109,12 @@ class Lowering:
             self.home,
             self.entries.is_drawn,
             self.entries.rows,
+            mesh.micro_batches,
         )
+        if mesh.micro_batches > 1:
+            self.micro_batch = shadow.unique(f"{prefix}whale/micro_batch")
+            self.sizes.index = f"{self.micro_batch}:0"
+            self.sizes.place_of = lambda copy: Place("", copy, mesh.devices[copy])
         self.bridges = Bridges(self.builder, self.sizes)
         self.sources = {s.tensor: s for s in analysis.sources}
         self.ops: dict[str, Op] = {op.name: op for op in analysis.order.ops}
@@ -113,32 +124,56 @@ class Lowering:
         self.sent: list[str] = []
         """Nodes that send random ops their inputs: a run that reaches one of these ops must run them."""
         self.lazy: dict[str, Callable[[], None]] = {}
-        self._branches = branches(analysis.order)
-        self._branch_of_node: dict[str, str] = {}
-        """Nodes that run only where a branch is taken."""
+        self.divided = divided(analysis, residence)
+        """Ops that have a copy per piece of the batch."""
+        self.tasks: dict[str, CopyTask] = {}
+        """By node: the task of a pipeline it is work of."""
+        self.branches = BranchLife(self)
         self._last_bare = ("", b"")
         self._constants: dict[str, bytes] = {}
         self._enter_of_frame = {op.attrs.get("frame_name", ""): op for op in analysis.order.ops if op.type in ENTERS}
 
     @property
-    def replicas(self) -> range:
-        """Numbers of the copies."""
-        return range(len(self.mesh.devices))
+    def copies(self) -> range:
+        """Numbers of the copies of what works on pieces."""
+        return self.mesh.copies
+
+    def copies_of(self, op: str) -> Sequence[int]:
+        """The copies that an op has: one at home, one per piece, or one per device where it works on whole values."""
+        if not self.residence.all(op):
+            return (0,)
+        return self.copies if op in self.divided else self.mesh.leads(op)
+
+    def index(self, op: str, copy: int) -> int:
+        """Which copy of an op serves a copy of what reads it."""
+        if not self.residence.all(op):
+            return 0
+        return copy if op in self.divided else self.mesh.lead(op, copy)
+
+    def served(self, op: str, index: int) -> Sequence[int]:
+        """The copies that a copy of an op serves on its device: itself, or where it is on whole values, all of them."""
+        return (index,) if op in self.divided else self.mesh.led(op, index)
 
     def run(
         self, fetches: Sequence[str], targets: Sequence[str], merges: Mapping[str, str], observe: Sequence[str]
     ) -> Lowered:
         """Emits every op, then what fetches and targets need."""
+        if self.micro_batch:
+            check_loopable(self.analysis)
         for op in self.analysis.order.ops:
             self._emit(op)
         fetched = tuple(fetch(self, t, merges.get(t, "")) for t in fetches)
         observed = tuple(self.get(t, REPLICATED, 0) for t in observe)
-        closure = [self.names[op.name, r] for op in self._writers() for r in self.replicas[1:]]
+        closure = [self.names[op.name, r] for op in self._writers() for r in self.copies_of(op.name)[1:]]
         wanted = [self.name_of(t, 0) for t in targets]
         for target in targets:
-            if self.residence.all(target):
-                wanted.extend(self.names[target, r] for r in self.replicas[1:])
-        buckets = self._all_reduce(closure)
+            wanted.extend(self.names[target, r] for r in self.copies_of(target)[1:])
+        buckets = self.totals.all_reduce(closure)
+        order = order_tasks(self) if self.tasks else None
+        loops = None
+        if self.micro_batch:
+            devices, micro_batches = self.mesh.devices, self.mesh.micro_batches
+            loops = wrap(self.shadow, self.micro_batch, micro_batches, devices, self.prefix, self.divided)
         mirrored = frozenset(op.name for op in self.ops.values() if op.type in HOLDERS and self.residence.all(op.name))
         home_writes = frozenset(
             split_tensor(op.inputs[0])[0]
@@ -154,6 +189,8 @@ class Lowering:
             tuple(buckets),
             observed,
             tuple(self.sent),
+            order,
+            loops,
         )
 
     def _writers(self) -> list[Op]:
@@ -166,11 +203,15 @@ class Lowering:
         if decision.recipe.startswith("global_"):
             self.lazy[op.name] = lambda: recipes.RECIPES[decision.recipe](self, op, decision)
             return
+        ahead = self.mesh.has_micro_batches and op.type in whole_shapes.FILLS and op.name in self.divided
+        conditional = op.name in self.branches.of or self.analysis.order.frame(op.name)
+        if ahead and not conditional and whole_shapes.filled_ahead(self, op):
+            return
         if decision.recipe in recipes.RECIPES:
             recipes.RECIPES[decision.recipe](self, op, decision)
             return
         if self.residence.all(op.name):
-            for replica in self.replicas:
+            for replica in self.copies_of(op.name):
                 self.copy(op, replica, decision.wants)
         else:
             self.copy(op, 0, tuple(REPLICATED if w is None else w for w in decision.wants))
@@ -192,15 +233,17 @@ class Lowering:
         controls = self._controls(op, replica)
         frame = self.analysis.order.frame(op.name)
         # In a loop, what is brought in hangs on the loop's own ops (Place.near): the copies keep in step as they are.
-        branch = None if frame else self._branches.get(op.name)
+        branch = None if frame else self.branches.of.get(op.name)
         edits = adapt(self, op, replica)
-        outlives = branch is not None and not any(self._dies(t, v, branch) for t, v in zip(op.inputs, inputs))
+        outlives = branch is not None and not any(self.branches.dies(t, v, branch) for t, v in zip(op.inputs, inputs))
         if op.name in self.shadow.streams and not (replica or edits or variant or frame):
             return self._send(op, inputs, branch if outlives else None)
         if branch is not None and outlives:
-            controls.append(self._alive(branch, replica))
+            controls.append(self.branches.alive(branch, replica))
         name: str | None = None
-        if not (replica or frame or edits or variant) and self._is_own(op, inputs, controls):
+        task = self._task(op, replica, variant)
+        bound = task is not None or (self.micro_batch and op.name in self.divided)
+        if not (replica or frame or edits or variant or bound) and self._is_own(op, inputs, controls):
             name = op.name
         key = None if frame else self._key(op, replica, inputs, controls, variant)
         if name is None and key is not None:
@@ -209,23 +252,32 @@ class Lowering:
             node = node_def_pb2.NodeDef()
             node.ParseFromString(self._bare(op))
             if variant:  # serves the op's recipe and is not its copy
-                node.name = self.shadow.unique(f"{self.prefix}replica_{replica}/{op.name}{variant}")
+                node.name = self.shadow.unique(f"{self.prefix}{self.mesh.label(replica)}/{op.name}{variant}")
             else:
                 node.name = self.reserve(op, replica)
             node.input.extend(inputs)
             if controls:
                 node.input.extend([f"^{c}" for c in controls])
-            node.device = self.mesh.devices[replica]
+            node.device = self.mesh.device(op.name, replica)
             for attribute, value in edits.items():
                 node.attr[attribute].CopyFrom(value)
-            name = self.shadow.add(node, Origin(op.name, replica), key)
+            name = self.shadow.add(node, self.mesh.origin(op.name, replica), key)
+            if task is not None:
+                self.tasks[name] = task
         if op.type in HOLDERS:
             self.shadow.note_mirror(op.name, replica, name)
         if branch is not None:
-            self._branch_of_node[name] = branch
+            self.branches.note(name, branch)
         if not variant:
             self.set_copy(op, replica, name)
         return name
+
+    def _task(self, op: Op, copy: int, variant: str) -> CopyTask | None:
+        """The task of a pipeline that a copy is work of; None for what is shared by micro-batches or computed ahead."""
+        phase = PASSES.get(op.phase)
+        if self.mesh.pipeline is None or phase is None or op.name not in self.divided or variant == "/whole":
+            return None
+        return CopyTask(phase, self.mesh.stage(op.name), copy)
 
     def _send(self, op: Op, inputs: Sequence[str], branch: str | None) -> str:
         """Sends a random op its inputs; the copy is the user's own op, as in every other plan."""
@@ -242,19 +294,6 @@ class Lowering:
             self.sent.append(_node(self.builder.node(place, "_HostSend", [value], hint, attrs)))
         self.set_copy(op, 0, op.name)
         return op.name
-
-    def _dies(self, tensor: str, value: str, branch: str) -> bool:
-        """Whether the node output that a copy reads for a tensor is there only where a branch is taken."""
-        if tensor == branch:
-            return any(value == self.tensors.get((tensor, replica)) for replica in self.replicas)
-        return self._branch_of_node.get(_node(value)) == branch
-
-    def _alive(self, branch: str, replica: int) -> str:
-        """A node that runs only where a branch is taken: what a copy in it works on may come from outside."""
-        dtype = {"T": type_attr(self.dtype(branch))}
-        value = self.get(branch, None, replica)
-        made = self.builder.node(self.place(branch, replica), "Identity", [value], "whale/alive", dtype)
-        return _node(made)
 
     def _bare(self, op: Op) -> bytes:
         """The serialized NodeDef of an op less what each copy has of its own."""
@@ -281,14 +320,16 @@ class Lowering:
             if op.name not in self._constants:
                 value = self.attributes(op)["value"].SerializeToString(deterministic=True)
                 self._constants[op.name] = hashlib.sha256(value).digest()
-            return ("Const", replica, self._constants[op.name])
-        return (op.name, replica, tuple(inputs), tuple(controls), variant)
+            return ("Const", self.mesh.device(op.name, replica), replica, self._constants[op.name])
+        # A task waits for those before it in this kind of run, and what is in a loop is in one of this run.
+        owner = self.builder.owner if op.name in self.divided else ""
+        return (op.name, replica, tuple(inputs), tuple(controls), variant, owner)
 
     def reserve(self, op: Op, replica: int) -> str:
         """The name of a copy, given out before the copy is made where a loop's back edge needs it."""
         key = (op.name, replica)
         if key not in self.names:
-            self.names[key] = self.shadow.unique(f"{self.prefix}replica_{replica}/{op.name}")
+            self.names[key] = self.shadow.unique(f"{self.prefix}{self.mesh.label(replica)}/{op.name}")
         return self.names[key]
 
     def set_copy(self, op: Op, replica: int, name: str) -> None:
@@ -306,9 +347,7 @@ class Lowering:
         """The node that an op is on a copy, for control edges and targets."""
         if op in self.lazy:
             self.lazy.pop(op)()
-        if self.residence.all(op) and (op, replica) in self.names:
-            return self.names[op, replica]
-        return self.names[op, 0]
+        return self.names[op, self.index(op, replica)]
 
     def _controls(self, op: Op, replica: int) -> list[str]:
         writes = writes_variable(op.type)
@@ -322,12 +361,24 @@ class Lowering:
             inside = self.analysis.order.frame(control)
             if frame and inside and replica and not self.residence.all(control):
                 continue
-            controls.append(self.name_of(control, replica))
+            if self._waits_for_siblings(op, control):
+                continue
+            controls.extend(self.name_of(control, copy) for copy in self.served(op.name, replica))
         if writes:
             controls.extend(self.write_order.earlier_reads(op, replica, frame))
         if replica and writes:
             controls.extend(self.write_order.own_reads(op, replica, frame))
         return list(dict.fromkeys(controls))
+
+    def _waits_for_siblings(self, op: Op, control: str) -> bool:
+        """Whether ``tf.gradients`` makes a gradient on whole values wait for others that micro-batches compute.
+
+        It lets the gradients of one op's inputs wait for each other. Nothing depends on that, and a pipeline's
+        micro-batches would wait for one another there.
+        """
+        backward = op.phase is Phase.BACKWARD and self.ops[control].phase is Phase.BACKWARD
+        backward = backward and self.ops[control].type == "NoOp"  # else it orders the use of a container
+        return backward and self.mesh.has_micro_batches and op.name not in self.divided and control in self.divided
 
     # -- tensors -----------------------------------------------------------------------------------------------
 
@@ -339,7 +390,7 @@ class Lowering:
     def place(self, tensor: str, replica: int, at_home: bool = False) -> Place:
         """Where the bridge of a tensor goes."""
         op = split_tensor(tensor)[0]
-        device = self.mesh.devices[0 if at_home else replica]
+        device = self.mesh.device(op, 0 if at_home else replica)
         frame = self.analysis.order.frame(op)
         producer = self.ops.get(op)
         if producer is not None and producer.type in EXITS:
@@ -369,7 +420,7 @@ class Lowering:
         root = self.analysis.order.frame(self._enter_of_frame[name].name)[0]
         if root in self.residence.merged_frames:
             return f"{self.prefix}merged/{name}"
-        return f"{self.prefix}replica_{replica}/{name}"
+        return f"{self.prefix}{self.mesh.label(replica)}/{name}"
 
     def fact(self, tensor: str) -> Fact:
         """What is known of a tensor."""
@@ -384,25 +435,6 @@ class Lowering:
         node = node_def_pb2.NodeDef()
         node.ParseFromString(op.node)
         return {k: v for k, v in node.attr.items() if k not in _DROPPED}
-
-    # -- collectives -------------------------------------------------------------------------------------------
-
-    def _all_reduce(self, closure: list[str]) -> list[tuple[Reduced, ...]]:
-        position = {op.name: i for i, op in enumerate(self.analysis.order.ops)}
-        tensors = sorted({t for t, _ in self.reduced}, key=lambda t: position[split_tensor(t)[0]])
-        if not tensors:
-            return []
-        found = []
-        for tensor in tensors:
-            dims = tuple(d for d in self.fact(tensor).dims or () if isinstance(d, int))
-            found.append(Reduced(tensor, dims, self.dtype(tensor)))
-        buckets = fuse(found, self.mesh.max_splits, self.mesh.worth)
-        final = "Div" if self.sizes.averages else "Id"
-        mesh = self.mesh
-        group = Group(mesh.devices, mesh.hint, mesh.communicators, id(self.shadow), final, mesh.worth)
-        reducer = AllReduce(self.builder, self.keys, group)
-        closure.extend(reducer.emit(buckets, self.wanted.base, self.reduced))
-        return buckets
 
 
 def _node(output: str) -> str:

@@ -25,7 +25,7 @@ def padded(lowering: Lowering, op: Op, decision: Decision) -> None:
     value = lowering.fact(paddings).value
     assert value is not None
     at = 2 * decision.params["dim"]
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         place = lowering.place(paddings, replica)
         flat = build.const(place, [-1], "int32")
         flat = build.reshape(place, lowering.get(paddings, REPLICATED, replica), flat, dtype)
@@ -39,7 +39,7 @@ def own_elements(lowering: Lowering, op: Op, decision: Decision) -> None:
     """An array with one element per sample, written or read all at once: every copy's holds its own samples."""
     indices, batch = op.inputs[1], decision.params["batch"]
     build, dtype = lowering.builder, lowering.dtype(indices)
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         place = lowering.place(indices, replica)
         share = build.pack(place, [lowering.sizes.scalar(place, batch, "share")], "int32")
         numbers = lowering.get(indices, REPLICATED, replica)
@@ -51,7 +51,7 @@ def own_elements(lowering: Lowering, op: Op, decision: Decision) -> None:
 def own_end(lowering: Lowering, op: Op, decision: Decision) -> None:
     """Whether a loop over samples goes on: every copy's ends after its own."""
     counter, batch = op.inputs[0], decision.params["batch"]
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         place = lowering.place(counter, replica)
         share = lowering.sizes.scalar(place, batch, "share")
         end = lowering.builder.cast(place, share, "int32", lowering.dtype(counter))
@@ -63,7 +63,7 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
     at = decision.params["index"]
     tensor = op.inputs[at]
     dtype, build = lowering.dtype(tensor), lowering.builder
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         place = lowering.place(tensor, replica)
         piece = lowering.get(tensor, decision.wants[at], replica)
         cut = decision.wants[at] or lowering.fact(tensor).placement
@@ -87,7 +87,7 @@ def zero_if_empty(lowering: Lowering, op: Op, decision: Decision) -> None:
     """A sum over samples by a kernel that leaves its output unwritten when there is no sample: then zeros."""
     build, dtype = lowering.builder, lowering.dtype(op.output(0))
     batch = decision.params["batch"]
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         place = lowering.place(op.inputs[0], replica)
         value = f"{lowering.copy(op, replica, decision.wants, '/kernel')}:0"
         share = lowering.sizes.scalar(place, batch, "share")
@@ -102,8 +102,8 @@ def one_width(lowering: Lowering, op: Op, decision: Decision) -> None:
     """Copies of an op that finds the size of its last dim in its input, where an empty piece would have 0 there."""
     build, dtype, known = lowering.builder, lowering.dtype(op.output(0)), decision.params["width"]
     last = len(lowering.fact(op.output(0)).dims or ()) - 1
-    pieces = [f"{lowering.copy(op, replica, decision.wants, '/piece')}:0" for replica in lowering.replicas]
-    places = [lowering.place(op.inputs[0], replica) for replica in lowering.replicas]
+    pieces = [f"{lowering.copy(op, replica, decision.wants, '/piece')}:0" for replica in lowering.copies]
+    places = [lowering.place(op.inputs[0], replica) for replica in lowering.copies]
     shapes = [build.shape(place, piece, dtype) for place, piece in zip(places, pieces)]
     widest = "" if known is not None else build.element(places[0], shapes[0], last, "int32")
     for shape in shapes[1:] if widest else ():

@@ -21,7 +21,7 @@ def mean(lowering: Lowering, op: Op, decision: Decision) -> None:
     cut = fact.sharded
     assert cut is not None
     dtype, build = lowering.dtype(tensor), lowering.builder
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         place = lowering.place(tensor, replica)
         value = lowering.get(tensor, None, replica)
         total = build.reduce(place, "Sum", value, axes, dtype, bool(op.attrs.get("keep_dims")))
@@ -34,22 +34,22 @@ def mean_of_integers(lowering: Lowering, op: Op, decision: Decision) -> None:
     tensor, axes = op.inputs[0], decision.params["axes"]
     dtype, build = lowering.dtype(tensor), lowering.builder
     keep = bool(op.attrs.get("keep_dims"))
-    places = [lowering.place(tensor, r) for r in lowering.replicas]
+    places = [lowering.place(tensor, r) for r in lowering.copies]
     sums = [build.reduce(p, "Sum", lowering.get(tensor, None, p.replica), axes, dtype, keep) for p in places]
     count = build.cast(places[0], global_count(lowering, tensor, 0, axes, "float64"), "float64", dtype)
     result = build.binary(places[0], "Div", build.add_n(places[0], sums, dtype), count, dtype)
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         lowering.set_output(op, replica, 0, result)
 
 
 def reduce_pieces(lowering: Lowering, op: Op, decision: Decision) -> None:
     """A maximum or the like over the batch: of each piece, then of the pieces' results, at home."""
-    pieces = [f"{lowering.copy(op, replica, [None, REPLICATED], '/piece')}:0" for replica in lowering.replicas]
+    pieces = [f"{lowering.copy(op, replica, [None, REPLICATED], '/piece')}:0" for replica in lowering.copies]
     place = lowering.place(op.inputs[0], 0)
     dtype = lowering.dtype(op.output(0))
     stacked = lowering.builder.pack(place, pieces, dtype)
     result = lowering.builder.reduce(place, op.type, stacked, [0], dtype)
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         lowering.set_output(op, replica, 0, result)
 
 
@@ -66,7 +66,7 @@ def cumulate_pieces(lowering: Lowering, op: Op, decision: Decision) -> None:
     total, combine = ("Sum", "AddV2") if op.type == "Cumsum" else ("Prod", "Mul")
     runs = cut.outer != 1
     start, owns, before = "", {}, {}
-    for replica in reversed(lowering.replicas) if op.attrs.get("reverse") else lowering.replicas:
+    for replica in reversed(lowering.copies) if op.attrs.get("reverse") else lowering.copies:
         place = lowering.place(tensor, replica)
         piece = lowering.get(tensor, None, replica)
         if runs:
@@ -76,7 +76,7 @@ def cumulate_pieces(lowering: Lowering, op: Op, decision: Decision) -> None:
         before[replica] = start
         reached = build.reduce(place, total, piece, [axis + runs], dtype, keep=True)
         start = build.binary(place, combine, start, reached, dtype) if start else reached
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         place, value = lowering.place(tensor, replica), owns[replica]
         if before[replica]:
             value = build.binary(place, combine, value, before[replica], dtype)

@@ -7,7 +7,7 @@ earlier one, so runs with other fetches share all they agree on.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -26,6 +26,12 @@ class Origin:
     """The user's op, or the one it serves."""
     replica: int
     """The copy it belongs to."""
+    micro_batches: int = 1
+    """Copies that a replica has: one per micro-batch of a pipeline."""
+
+    def __str__(self) -> str:
+        replica, micro_batch = divmod(self.replica, self.micro_batches)
+        return f"replica {replica}" + (f", micro-batch {micro_batch}" if self.micro_batches > 1 else "")
 
 
 class Shadow:
@@ -47,8 +53,11 @@ class Shadow:
 
     # -- the user's graph --------------------------------------------------------------------------------------
 
-    def extend_user_graph(self, program: Program) -> None:
-        """Adds the user's ops that are not there yet, under their own names."""
+    def extend_user_graph(self, program: Program, device: Callable[[str], str] | None = None) -> None:
+        """Adds the user's ops that are not there yet, under their own names.
+
+        ``device`` says where an op goes that has a stage; else ops go where the script pins them.
+        """
         names = list(program.ops)[self._imported_user_ops :]
         if not names:
             return
@@ -62,6 +71,10 @@ class Shadow:
                 self._add_receiver(graph_def, program, name)
             else:
                 graph_def.node.add().ParseFromString(program.ops[name].node)
+        if device is not None:
+            for node in graph_def.node:
+                if node.name in program.ops:
+                    node.device = device(node.name)
         if late:
             for node in graph_def.node:
                 if "_class" in node.attr:
@@ -105,6 +118,10 @@ class Shadow:
     def pending(self) -> Sequence[node_def_pb2.NodeDef]:
         """The nodes collected since the last import."""
         return self._pending
+
+    def replace_pending(self, nodes: Sequence[node_def_pb2.NodeDef]) -> None:
+        """Puts others in the place of the nodes collected since the last import."""
+        self._pending = list(nodes)
 
     def discard(self) -> None:
         """Forgets the nodes collected since the last import."""

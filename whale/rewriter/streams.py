@@ -5,9 +5,10 @@ each with a node of its own would each have a stream of its own. So in the shado
 inputs, by rendezvous within one run and one device, and every run that reaches it runs the nodes that send them. A
 dead value that is sent makes the op dead, as in the branch it came from.
 
-An op whose inputs are constants is the same node in every plan as it is. One in a loop cannot receive, since the key of
-a rendezvous holds the iteration, and one that waits for others cannot, since what is dead by a control edge alone is
-sent as if it were alive: both stay as they are.
+An op whose inputs are constants is the same node in every plan as it is, unless these wait for something: a constant
+in a branch waits for the branch to be taken, which runs may find out in different ways. One in a loop cannot receive,
+since the key of a rendezvous holds the iteration, and one that waits for others cannot, since what is dead by a control
+edge alone is sent as if it were alive: both stay as they are.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def receiving(program: Program) -> set[str]:
 
 def _varies(op: Op, program: Program) -> bool:
     inputs = (program.ops[split_tensor(t)[0]] for t in op.inputs)
-    return not op.controls and any(producer.type != "Const" for producer in inputs)
+    return not op.controls and any(producer.type != "Const" or producer.controls for producer in inputs)
 
 
 def receiver(op: Op, program: Program) -> list[node_def_pb2.NodeDef]:

@@ -42,12 +42,10 @@ class Wanted:
             return low.entries.given(tensor)
         if (tensor, replica) in low.tensors:
             return low.tensors[tensor, replica]
-        if low.residence.all(op) or (tensor, 0) not in low.tensors:
-            if op in low.ops and not low.residence.all(op):
-                replica = 0
-            producer = low.ops[op]
-            return f"{low.reserve(producer, replica)}:{split_tensor(tensor)[1]}"
-        return low.tensors[tensor, 0]
+        index = low.index(op, replica) if op in low.ops else 0
+        if (tensor, index) in low.tensors:
+            return low.tensors[tensor, index]
+        return f"{low.reserve(low.ops[op], index)}:{split_tensor(tensor)[1]}"
 
     def _bridge(self, tensor: str, fact: Fact, want: Want, replica: int) -> str:
         low = self.lowering
@@ -65,14 +63,16 @@ class Wanted:
             if tensor in low.sources or tensor in low.analysis.recut:
                 return low.entries.whole(tensor)
             if isinstance(have, Sharded):
-                pieces = [self.base(tensor, r) for r in low.replicas]
+                pieces = [low.totals.rows(tensor, r) for r in low.copies]
                 return low.bridges.gather(low.place(tensor, 0), pieces, have, fact.rank or 0, dtype)
             if have == PARTIAL:
                 return self._sum(tensor, replica)
         if want == PARTIAL and have == REPLICATED:
             value = self.base(tensor, replica)
-            if replica == 0 or fact.zero:
+            if fact.zero:
                 return value
+            if replica == 0:
+                return low.totals.once(tensor, value)
             return low.bridges.zeros_like(low.place(tensor, replica), value, dtype)
         if isinstance(want, Sharded):
             if have == REPLICATED:
@@ -85,22 +85,28 @@ class Wanted:
         op = split_tensor(tensor)[0]
         at_home = not low.residence.all(op) and op in low.ops
         place = low.place(tensor, replica, at_home)
+        if tensor in low.feeds:
+            value = low.entries.agreeing(tensor, value, want)
         return low.bridges.piece(place, value, want, low.fact(tensor).dims, low.dtype(tensor))
 
     def _sum(self, tensor: str, replica: int) -> str:
         """The sum over the copies: by all-reduce where every copy reads it, else added up at home."""
         low = self.lowering
-        if tensor in low.residence.collectives:
-            key = (tensor, replica)
+        name = split_tensor(tensor)[0]
+        leads = low.mesh.leads(name)
+        if tensor in low.residence.collectives and len(leads) > 1:
+            key = (tensor, low.mesh.lead(name, replica))
             if key not in low.reduced:
                 label = tensor.replace(":", "_")
-                for r in low.replicas:
-                    low.reduced[tensor, r] = low.shadow.unique(f"{low.prefix}replica_{r}/all_reduce/{label}")
+                for lead in leads:
+                    low.reduced[tensor, lead] = low.shadow.unique(
+                        f"{low.prefix}{low.mesh.label(lead)}/all_reduce/{label}"
+                    )
             return f"{low.reduced[key]}:0"
         home = (tensor, REPLICATED, 0)
         if replica and home in self._bridged:
             return self._bridged[home]
-        values = [self.base(tensor, r) for r in low.replicas]
+        values = [low.totals.accumulated(tensor, lead) for lead in leads]
         place, dtype = low.place(tensor, 0), low.dtype(tensor)
         total = low.builder.add_n(place, values, dtype)
         if low.sizes.averages and dtype.startswith("float"):
@@ -123,6 +129,7 @@ class Wanted:
                 and want.scaled == (cut.dim,)
                 and low.analysis.batches.find(cut.batch) == low.analysis.batches.find(want.batch)
                 and not self._static_local(want, known)
+                and not (low.mesh.has_micro_batches and self._from_sizes(want, known))
             ):
                 return f"{low.copy(op, replica, [None] * len(op.inputs), '/local')}:{index}"
         length = len(known) if known is not None else fact.dims[0] if fact.dims else None
@@ -130,6 +137,16 @@ class Wanted:
             raise VerifyError(f"the length of the size vector {tensor} is not known")
         place = low.place(tensor, replica)
         return low.bridges.localize(place, self.base(tensor, replica), want, length, low.dtype(tensor), known)
+
+    def _from_sizes(self, want: Local, known: list | None) -> bool:
+        """Whether a copy's own vector follows from the size of the batch, without the values it is the shape of.
+
+        Between micro-batches that matters: what waits for no value is known before any stage has run.
+        """
+        size = self.lowering.analysis.batches.size(want.batch)
+        return known is not None and all(
+            isinstance(k, int) or (i in want.scaled and k == size) for i, k in enumerate(known)
+        )
 
     def _static_local(self, want: Local, known: list | None) -> bool:
         return (

@@ -4,46 +4,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whale.ir.dims import Dim
 from whale.ir.placement import REPLICATED, Sharded
 from whale.ir.program import Op
-from whale.rewriter.build import Place
+from whale.rewriter.build import Place, type_attr
 from whale.sharding.facts import Decision
 
 if TYPE_CHECKING:
     from whale.rewriter.lower import Lowering
 
 
+FILLS = frozenset({"OnesLike", "ZerosLike"})
+"""Ops of whose input only the shape matters."""
+
+
 def global_shape(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """The shape of a whole tensor, completed at home from a piece's."""
-    lowering.set_output(op, 0, 0, _whole_shape(lowering, op, op.inputs[0], op.attrs.get("out_type", "int32")))
+    """The shape of a whole tensor, completed from a piece's: at home, in loops by every copy."""
+    for copy in lowering.copies_of(op.name):
+        shape = _whole_shape(lowering, op.inputs[0], op.attrs.get("out_type", "int32"), copy)
+        lowering.set_output(op, copy, 0, shape)
 
 
 def global_shape_n(lowering: Lowering, op: Op, decision: Decision) -> None:
     """The shapes of several whole tensors."""
-    for i, tensor in enumerate(op.inputs):
-        lowering.set_output(op, 0, i, _whole_shape(lowering, op, tensor, op.attrs.get("out_type", "int32")))
+    for copy in lowering.copies_of(op.name):
+        for i, tensor in enumerate(op.inputs):
+            shape = _whole_shape(lowering, tensor, op.attrs.get("out_type", "int32"), copy)
+            lowering.set_output(op, copy, i, shape)
 
 
 def global_size(lowering: Lowering, op: Op, decision: Decision) -> None:
     """The number of elements of a whole tensor."""
-    out = op.attrs.get("out_type", "int32")
-    shape = _whole_shape(lowering, op, op.inputs[0], out)
-    lowering.set_output(op, 0, 0, lowering.builder.reduce(lowering.place(op.inputs[0], 0), "Prod", shape, [0], out))
+    out, tensor = op.attrs.get("out_type", "int32"), op.inputs[0]
+    for copy in lowering.copies_of(op.name):
+        place = lowering.place(tensor, copy)
+        shape = _whole_shape(lowering, tensor, out, copy)
+        lowering.set_output(op, copy, 0, lowering.builder.reduce(place, "Prod", shape, [0], out))
 
 
-def _whole_shape(lowering: Lowering, op: Op, tensor: str, out: str) -> str:
+def _whole_shape(lowering: Lowering, tensor: str, out: str, copy: int) -> str:
     build, fact = lowering.builder, lowering.fact(tensor)
-    place, dtype = lowering.place(tensor, 0), lowering.dtype(tensor)
+    place, dtype = lowering.place(tensor, copy), lowering.dtype(tensor)
     cut = fact.sharded
     if cut is None or fact.dims is None or tensor in lowering.sources:
-        return build.shape(place, lowering.get(tensor, REPLICATED, 0), dtype, out)
+        return build.shape(place, lowering.get(tensor, REPLICATED, copy), dtype, out)
     dims = fact.dims or ()
     if all(isinstance(d, int) for d in dims):
         return build.const(place, list(dims), out)
     total = _whole_dim(lowering, tensor, cut, place)
     if len(dims) == 1:
         return build.cast(place, build.pack(place, [total], "int32"), "int32", out)
-    shape = build.shape(place, lowering.get(tensor, None, 0), dtype)
+    shape = ""
+    if any(not isinstance(d, int) for i, d in enumerate(dims) if i != cut.dim):
+        shape = build.shape(place, lowering.get(tensor, None, copy), dtype)
     sizes = [
         total
         if i == cut.dim
@@ -64,11 +77,55 @@ def _whole_dim(lowering: Lowering, tensor: str, cut: Sharded, place: Place) -> s
             return count
         return build.binary(place, "Mul", count, build.const(place, factor, "int32"), "int32")
     sizes = []
-    for replica in lowering.replicas:
+    for replica in lowering.copies:
         at = lowering.place(tensor, replica)
         shape = build.shape(at, lowering.get(tensor, None, replica), lowering.dtype(tensor))
         sizes.append(build.element(at, shape, cut.dim, "int32"))
     return build.add_n(place, sizes, "int32")
+
+
+def filled_ahead(lowering: Lowering, op: Op) -> bool:
+    """Ones or zeros like a piece, made from the batch's sizes alone where these say it all.
+
+    In a pipeline, the number of samples that count is then known before any stage has run (``tf.losses`` counts ones
+    like the losses). Returns whether it was possible.
+    """
+    fact = lowering.fact(op.output(0))
+    cut, dims = fact.sharded, fact.dims
+    if cut is None or dims is None or not isinstance(cut.outer, int) or not isinstance(cut.inner, int):
+        return False
+    entered = [None if isinstance(d, int) or i == cut.dim else _entry(lowering, d) for i, d in enumerate(dims)]
+    if any(e is None and not isinstance(d, int) and i != cut.dim for i, (e, d) in enumerate(zip(entered, dims))):
+        return False
+    build, dtype = lowering.builder, lowering.dtype(op.output(0))
+    for copy in lowering.copies:
+        place = lowering.place(op.output(0), copy)
+        sizes: list[str] = []
+        for i, (size, entry) in enumerate(zip(dims, entered)):
+            if i == cut.dim:
+                share = lowering.sizes.scalar(place, cut.batch, "share")
+                factor = cut.outer * cut.inner
+                sizes.append(build.binary(place, "Mul", share, build.const(place, factor, "int32"), "int32"))
+            elif entry is None:
+                sizes.append(build.const(place, size, "int32"))
+            else:
+                tensor, dim = entry
+                shape = build.shape(place, lowering.get(tensor, None, copy), lowering.dtype(tensor))
+                sizes.append(build.element(place, shape, dim, "int32"))
+        value = build.const(place, op.type == "OnesLike", dtype)
+        attrs = {"T": type_attr(dtype), "index_type": type_attr("int32")}
+        shape = build.pack(place, sizes, "int32")
+        lowering.set_output(op, copy, 0, build.node(place, "Fill", [shape, value], "whale/filled_ahead", attrs))
+    return True
+
+
+def _entry(lowering: Lowering, size: Dim) -> tuple[str, int] | None:
+    """The dim of a source tensor that an open size is; None where it is more than that."""
+    for tensor in (*lowering.sources, *lowering.feeds):
+        dims = lowering.fact(tensor).dims or ()
+        if size in dims and not isinstance(size, int):
+            return tensor, dims.index(size)
+    return None
 
 
 RECIPES = {

@@ -41,9 +41,8 @@ class WriteOrder:
         found = []
         for reader in self._readers.get(holder, ()):
             if self._position[reader] < position and not low.analysis.order.frame(reader):
-                name = low.names.get((reader, replica))
-                if name is not None:
-                    found.append(name)
+                indices = dict.fromkeys(low.index(reader, copy) for copy in low.served(op.name, replica))
+                found.extend(low.names[reader, index] for index in indices if (reader, index) in low.names)
         return found
 
     def _find_readers(self) -> dict[str, list[str]]:
@@ -76,11 +75,9 @@ class WriteOrder:
             found |= self._frontier(split_tensor(tensor)[0])
         for control in op.controls:
             found |= self._frontier(control)
-        return sorted(
-            low.names[name, replica]
-            for name in found
-            if low.analysis.order.frame(name) == frame and (name, replica) in low.names
-        )
+        beside = [name for name in found if low.analysis.order.frame(name) == frame]
+        own = {(name, low.index(name, copy)) for name in beside for copy in low.served(op.name, replica)}
+        return sorted(low.names[key] for key in own if key in low.names)
 
     def _frontier(self, name: str) -> frozenset[str]:
         """Going back from an op over ops that run at home alone: the first ops that run on every copy."""

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from whale import _tf
 from whale.annotations.checks import check_closed, check_nonempty
-from whale.annotations.state import script
+from whale.annotations.state import annotations_of, script
 from whale.config.setting import script_site
 from whale.errors import SessionError
 from whale.rewriter.keys import KeyAllocator
@@ -19,6 +19,7 @@ from whale.runtime import graph_optimizer
 from whale.runtime.binding import Binding
 from whale.runtime.in_force import InForce
 from whale.runtime.options import Options
+from whale.runtime.pipelining import requested
 from whale.runtime.report import Report
 
 
@@ -54,7 +55,9 @@ class Activation:
     def bind(self, session: Any) -> None:
         """Gives a new session a shadow graph and methods that run it, unless it runs elsewhere than on our devices."""
         self.sessions += 1
-        if len(self.options.cluster.compute_devices) < 2:
+        request = requested(annotations_of(session.graph), self.options)
+        accumulates = request is not None and request.micro_batches > 1
+        if len(self.options.cluster.compute_devices) < 2 and not accumulates:
             if script().is_annotated:
                 session._do_run = _checking(session)
             return
@@ -132,9 +135,11 @@ def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
         return session._do_call(binding.run, targets, fetches, pairs, options, metadata)
 
     def make_callable(fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        if not feed_list:
+        if feed_list is None:
             _tf.check_fetches(session.graph, fetches)  # with feeds TensorFlow leaves it to the call as well
-        return _callable(session, run, fetches, feed_list or [], accept_options)
+        elif not isinstance(feed_list, (list, tuple)):
+            raise TypeError(f"feed_list must be a list or tuple of what run takes as feeds, not {feed_list!r}")
+        return _callable(session, run, fetches, feed_list, accept_options)
 
     def from_options(callable_options: Any) -> Any:
         return _callable_from_options(session, run, callable_options)
@@ -166,14 +171,14 @@ def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
 
 def _callable(session: Any, run: Any, fetches: Any, feed_list: Any, accept_options: bool) -> Any:
     """``make_callable``: a run with the feeds as positional arguments; like TensorFlow's it does not pass through
-    whatever a script put in the place of ``Session.run``."""
+    whatever a script put in the place of ``Session.run``. Feeds that are left out at the end are not fed."""
 
     def call(*values: Any, **kwargs: Any) -> Any:
-        if kwargs and not accept_options:
+        if feed_list is None and values:
+            raise TypeError(f"expected no arguments, got {len(values)}")
+        if feed_list is None and kwargs and not accept_options:
             raise TypeError(f"unexpected keyword arguments {sorted(kwargs)}")
-        if len(values) != len(feed_list):
-            raise TypeError(f"expected {len(feed_list)} arguments, got {len(values)}")
-        return run(session, fetches, feed_dict=dict(zip(feed_list, values)), **kwargs)
+        return run(session, fetches, feed_dict=dict(zip(feed_list or (), values)), **kwargs)
 
     return call
 

@@ -30,6 +30,7 @@ from whale.runtime.first_steps import FirstSteps
 from whale.runtime.messages import translate
 from whale.runtime.mirrors import Mirrors
 from whale.runtime.options import Options
+from whale.runtime.pipelining import Pipelining, requested
 from whale.runtime.plans import Plan
 from whale.runtime.preparation import prepare, senders
 from whale.runtime.report import Report
@@ -54,12 +55,13 @@ class Binding:
         self.keys = keys
         self.shadow = Shadow()
         self.program = Program({})
+        self._captured = self.program
         self._version = -1
         self._plans: dict[Signature, list[Plan]] = {}
         self._prepared = 0
-        self._checked = False
         # Why the graph is kept on one device, or empty. None before the first run: the script has not said all yet.
         self._alone: str | None = None
+        self._pipelining: Pipelining | None = None
         self._lock = threading.RLock()
         self.mirrors = Mirrors(self.shadow, lambda targets: self._step(None, {}, [], targets, None), self._lock)
         self._first_steps = FirstSteps(self)
@@ -77,10 +79,30 @@ class Binding:
                 return
             check_size(graph)
             with collector.paused():
-                self.program = capture(graph, self.program)
-                self.shadow.extend_user_graph(self.program)
+                self._captured = self.program = capture(graph, self._captured)
+                self._arrange()
+                staged = self._pipelining is not None and self._pipelining.staged
+                device = self._pipelining.device if self._pipelining is not None and staged else None
+                self.shadow.extend_user_graph(self.program, device)
             self._version = version
             _tf.extend_session(self.session)
+
+    def _arrange(self) -> None:
+        """Decides on devices and stages at the first run; gives later ops their stage."""
+        graph = self.session.graph
+        said = annotations_of(graph)
+        if self._alone is None:
+            if said is not None:
+                check_closed(graph)
+                check_nonempty(graph)
+            plan, self._alone = self.options.plan_for(said)
+            self.mesh = dataclasses.replace(self.mesh, devices=plan.devices, shares=plan.shares)
+            request = requested(said, self.options)
+            if request is not None and (len(request.stages) > 1 or request.micro_batches > 1):
+                self._pipelining = Pipelining(request, said, plan.devices)
+        if self._pipelining is not None:
+            self.program = self._pipelining.extend(self.program, graph)
+            self.mesh = self._pipelining.mesh(self.mesh)
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -125,7 +147,7 @@ class Binding:
 
     def _fed(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> dict[Any, Any]:
         by_name = {t.name: v for t, v in feeds}
-        return {handle: self._value(feed, by_name[feed.tensor]) for handle, feed in plan.feeds}
+        return {handle: _value(feed, by_name[feed.tensor], plan.prepared.shares) for handle, feed in plan.feeds}
 
     def verbatim(
         self,
@@ -157,18 +179,6 @@ class Binding:
             return _tf.run_session(self.session, options, feeds, fetches, targets, metadata)
         except tf.errors.OpError as error:
             raise translate(error, self.shadow) from None
-
-    def _value(self, feed: Feed, value: Any) -> Any:
-        if feed.kind == "whole":
-            return value
-        array = np.asarray(value)
-        count = array.shape[feed.dim]
-        if feed.kind == "count":
-            return np.asarray(count, dtype=np.int32)
-        offsets = bounds(count, self.mesh.shares)
-        index = [slice(None)] * array.ndim
-        index[feed.dim] = slice(offsets[feed.replica], offsets[feed.replica + 1])
-        return array[tuple(index)]
 
     # -- plans -------------------------------------------------------------------------------------------------
 
@@ -214,7 +224,7 @@ class Binding:
         """A plan made before that serves a run; one that cuts it is preferred."""
         found = None
         for plan in self._plans.get(signature, ()):
-            if plan.accepts(signature.feeds, shapes, len(self.mesh.devices)):
+            if plan.accepts(signature.feeds, shapes, len(self.mesh.copies)):
                 if plan.prepared.cut:
                     return plan
                 found = plan
@@ -222,13 +232,6 @@ class Binding:
 
     def _prepare(self, run: Run, like: Mapping[str, int] | None) -> Plan:
         said = annotations_of(self.session.graph)
-        if said is not None and not self._checked:
-            check_closed(self.session.graph)
-            check_nonempty(self.session.graph)
-            self._checked = True
-        if self._alone is None:
-            plan, self._alone = self.options.plan_for(said)
-            self.mesh = dataclasses.replace(self.mesh, devices=plan.devices, shares=plan.shares)
         mode = (
             self.options.batch
             or self.options.plan().batch
@@ -251,9 +254,10 @@ class Binding:
                 like=like,
                 merges=merges,
                 observe=tuple if like is not None else lambda: self._first_steps.drawn(run.signature),
+                pipelining=self._pipelining,
             )
         if prepared.cut:
-            self.mirrors.make(prepared.mirrored, self.program, self.mesh.devices)
+            self.mirrors.make(prepared.mirrored, self.program, self.mesh)
             _tf.extend_session(self.session)  # takes time in proportion to the whole graph: once for all
         if like is None:
             self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else report)
@@ -268,6 +272,20 @@ class Binding:
             [self.shadow.output(t) for t in prepared.observed],
             [self.shadow.handles[name] for name in prepared.sent],
         )
+
+
+def _value(feed: Feed, value: Any, shares: Sequence[int]) -> Any:
+    """What is fed into the shadow graph for a value of the user's."""
+    if feed.kind == "whole":
+        return value
+    array = np.asarray(value)
+    count = array.shape[feed.dim]
+    if feed.kind == "count":
+        return np.asarray(count, dtype=np.int32)
+    offsets = bounds(count, shares)
+    index = [slice(None)] * array.ndim
+    index[feed.dim] = slice(offsets[feed.replica], offsets[feed.replica + 1])
+    return array[tuple(index)]
 
 
 def _output(tensor: tf.Tensor) -> Any:

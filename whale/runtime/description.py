@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from whale.errors import PlanError
 from whale.ir.program import Op
 from whale.planner.cut import Choice
 from whale.rewriter.mesh import Lowered, Mesh
+from whale.runtime.pipeline_text import order_lines, pipeline_lines
+from whale.runtime.pipelining import Pipelining
 
 
 def why_whole(choice: Choice) -> str:
@@ -25,12 +28,42 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
-    """What is parallel, where, and whether it is exact."""
+def uncut(pipelining: Pipelining, reason: str) -> PlanError:
+    """The error for a training step that cannot be taken apart into micro-batches."""
+    request, stages = pipelining.request, pipelining.stages
+    named = ", ".join(stages.title(number) for number in range(len(stages.stages))) if pipelining.staged else ""
+    return PlanError(
+        f"the batch cannot be cut into {request.micro_batches} micro-batches"
+        + (f" for {named}" if named else "")
+        + f": {reason}",
+        site=request.site,
+        fix="feed or draw the batch on the first dim of its tensors, or do without micro-batches",
+    )
+
+
+def _copies(mesh: Mesh) -> list[str]:
+    """The copies of a step in words."""
+    if mesh.pipeline is not None and len(mesh.pipeline.stages.stages) > 1:
+        return pipeline_lines(mesh.pipeline, mesh.local)
+    micro = mesh.pipeline.micro_batches if mesh.pipeline is not None else mesh.micro_batches
+    devices = mesh.all_devices
+    shares = mesh.shares[:: len(mesh.shares) // len(devices)]
+    drawn = f"{micro} batches" if micro > 1 else "its own"
+    lines = [
+        f"batch: local, every replica draws {drawn}" if mesh.local else "batch: global, the script's batch is cut",
+        f"{_plural(len(devices), 'replica')} on {', '.join(devices)}, shares {':'.join(str(s) for s in shares)}",
+    ]
+    if micro > 1:
+        runs = f" (EPL needs {micro})" if mesh.local else ""
+        lines.append(f"gradients of {micro} micro-batches are accumulated; one run is one update{runs}")
+    return lines
+
+
+def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh, unrolled: str = "") -> tuple[str, ...]:
+    """What is parallel, where, and whether it is exact; ``unrolled`` says why micro-batches go through no loop."""
     analysis = choice.analysis
     lines = [
-        "batch: local, every replica draws its own" if mesh.local else "batch: global, the script's batch is cut",
-        f"{len(mesh.devices)} replicas on {', '.join(mesh.devices)}, shares {':'.join(str(s) for s in mesh.shares)}",
+        *_copies(mesh),
         "batch cut: " + ", ".join(f"{s.tensor} on dim {s.dim}" for s in analysis.sources),
         f"{choice.on_pieces:.1%} of the batch's work on pieces",
     ]
@@ -39,6 +72,15 @@ def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh) -> tuple[str, ...]:
         total = sum(t.bytes for b in lowered.collectives for t in b)
         buckets = len(lowered.collectives)
         lines.append(f"all-reduce: {_plural(count, 'tensor')} in {_plural(buckets, 'bucket')}, {total} bytes")
+    if lowered.order is not None and not unrolled:
+        lines.extend(order_lines(lowered.order))
+    if lowered.loops is not None and lowered.loops.count > 1:
+        again = _plural(lowered.loops.again, "node")
+        lines.append(
+            f"{lowered.loops.count} loops over micro-batches, as sums are read on the way: {again} computed again"
+        )
+    if unrolled:
+        lines.append(f"a copy of the graph per micro-batch, no loop: {unrolled}")
     whole = [(op, analysis.decisions[op.name]) for op in analysis.order.ops]
     for op, decision in whole:
         if decision.declined:

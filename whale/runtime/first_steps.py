@@ -68,6 +68,8 @@ class FirstSteps:
         No lock is held: a batch may have to wait for a thread that fills a queue, and that for its first plan.
         """
         binding = self._binding
+        if plan.prepared.approximate:
+            seen = "the plan is approximate by choice"
         if isinstance(seen, str) or not seen.compared:
             self._announce(plan, Verdict(0, failure=seen if isinstance(seen, str) else ""))
             return binding.run_plan(plan, targets, fetches, feeds, options, metadata)
@@ -91,11 +93,14 @@ class FirstSteps:
         self, plan: Plan, seen: Witness, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]]
     ) -> Verdict:
         binding, values = self._binding, list[list[Any]]()
-        try:
-            for dims in ({}, plan.prepared.cut_dims):
+        for dims in ({}, plan.prepared.cut_dims):
+            try:
                 values.append(binding.run_plan(binding.plan([], tensors, feeds, like=dims), [], tensors, feeds))
-        except tf.errors.OpError as error:  # a tensor that this step does not need; the step itself will say
-            return Verdict(0, failure=f"{type(error).__name__}: {str(error.message).splitlines()[0]}")
+            except tf.errors.OpError as error:
+                what = f"{type(error).__name__}: {str(error.message).splitlines()[0]}"
+                if values:
+                    return Verdict(0, mismatch=f"what can be computed whole cannot be computed cut ({what})")
+                return Verdict(0, failure=what)  # a tensor that this step does not need; the step itself will say
         return compare(seen, *values)
 
     def _announce(self, plan: Plan, verdict: Verdict) -> None:

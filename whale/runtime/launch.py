@@ -24,7 +24,8 @@ WHALE_ERROR_STATUS = 2
 """Exit status after an error of class WhaleError."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_RUNPY = (runpy.__file__, "<frozen runpy>")
+FRAMES = (__file__, runpy.__file__, "<frozen runpy>")
+"""Files whose frames stand between the caller of ``run`` and the script."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +144,7 @@ def _set_first_path(folder: str) -> None:
 
 def _strip(traceback: types.TracebackType | None) -> types.TracebackType | None:
     """The traceback from the first frame on that is not of this launcher."""
-    while traceback is not None and traceback.tb_frame.f_code.co_filename in (__file__, *_RUNPY):
+    while traceback is not None and traceback.tb_frame.f_code.co_filename in FRAMES:
         traceback = traceback.tb_next
     return traceback
 

@@ -17,7 +17,7 @@ _VALUE = re.compile(r"_\d+_\d+$")
 
 def translate(error: tf.errors.OpError, shadow: Shadow) -> tf.errors.OpError:
     """The error with node names of copies replaced by the user's op and a note of the copy."""
-    replicas: set[int] = set()
+    copies: dict[int, str] = {}
 
     def rename(match: re.Match[str]) -> str:
         name = match.group(1) or match.group(2)
@@ -27,13 +27,13 @@ def translate(error: tf.errors.OpError, shadow: Shadow) -> tf.errors.OpError:
             return match.group(0)
         origin = shadow.origins.get(base)
         if origin is not None:
-            replicas.add(origin.replica)
+            copies[origin.replica] = str(origin)
         op = origin.op if origin is not None else base
         return match.group(0).replace(name, op + (f":{index}" if index else ""))
 
     message = _NODE.sub(rename, error.message)
-    if replicas:
-        message += f"\n(on replica {', '.join(str(r) for r in sorted(replicas))})"
+    if copies:
+        message += f"\n(on {'; '.join(copies[copy] for copy in sorted(copies))})"
     return error if message == error.message else type(error)(None, None, message)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from whale.ir.program import Op, Program
 from whale.rewriter.build import Builder, Place, type_attr
+from whale.rewriter.mesh import Mesh
 from whale.rewriter.shadow import Shadow
 
 
@@ -19,7 +20,6 @@ class Mirrors:
         self._shadow = shadow
         self._run = run
         self._lock = lock
-        self._devices: tuple[str, ...] = ()
         self._in_step: set[str] = set()
         self._copying: dict[str, list[str]] = {}
 
@@ -41,35 +41,33 @@ class Mirrors:
             if not behind:
                 return
             targets = [self._shadow.handles[n] for v in sorted(behind) for n in self._copying[v]]
-            self._run(targets)
+            if targets:
+                self._run(targets)
             self._in_step |= behind
 
-    def make(self, variables: frozenset[str], program: Program, devices: Sequence[str]) -> None:
+    def make(self, variables: frozenset[str], program: Program, mesh: Mesh) -> None:
         """Adds the ops that bring variables into step, where there are none yet.
 
         Args:
             variables: names of the ops that hold them.
             program: the user's.
-            devices: of all copies, the first is home.
+            mesh: the copies; the first is home.
         """
-        self._devices = tuple(devices)
         for variable in sorted(variables - self._copying.keys()):
-            self._copying[variable] = self._copies(program.ops[variable])
+            self._copying[variable] = self._copies(program.ops[variable], mesh)
         self._shadow.flush()
 
-    def _copies(self, op: Op) -> list[str]:
+    def _copies(self, op: Op, mesh: Mesh) -> list[str]:
         """Ops that copy a variable from home to every other device."""
         variable = op.name
         builder = Builder(self._shadow, "")
         names = []
-        for replica, device in enumerate(self._devices):
-            if replica == 0:
-                continue
-            place = Place(variable, replica, device)
+        for replica in mesh.leads(variable)[1:]:
+            place = Place(variable, replica, mesh.device(variable, replica))
             mirror = f"{self._shadow.mirror(variable, replica)}:0"
             if op.type == "VarHandleOp":
                 dtype = {"dtype": type_attr(op.attrs["dtype"])}
-                home = Place(variable, 0, self._devices[0])
+                home = Place(variable, 0, mesh.device(variable, 0))
                 value = builder.node(home, "ReadVariableOp", [f"{variable}:0"], f"mirror/{variable}/read", dtype)
                 attrs = {**dtype, "validate_shape": False}
                 made = builder.node(place, "AssignVariableOp", [mirror, value], f"mirror/{variable}/assign", attrs)

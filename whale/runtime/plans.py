@@ -33,14 +33,17 @@ class Plan:
         """Whether it serves a run that feeds values of these shapes."""
         if self.prepared.pinned:
             return shapes == self.shapes
+        if shapes == self.shapes:
+            return True
+        fed = self.prepared.fed
+        if fed.clash is not None:
+            return fed.clashes(names, shapes)
         if not self.prepared.cut:
             small = not self.prepared.small or _largest(shapes) < replicas
             return small and layout_of(shapes) == layout_of(self.shapes)
-        sizes = dict(zip(names, shapes))
-        counts = [{sizes[t][d] for t, d in group} for group in self.prepared.groups]
-        if any(len(found) > 1 for found in counts):
-            return False
-        return self.prepared.trains or all(max(found, default=replicas) >= replicas for found in counts)
+        smallest = fed.smallest(names, shapes)
+        enough = self.prepared.trains or smallest is None or smallest >= replicas
+        return enough and fed.fit(names, shapes)
 
 
 def _largest(shapes: Sequence[tuple[int, ...]]) -> int:

@@ -11,16 +11,22 @@ from types import MappingProxyType
 
 from whale import _tf
 from whale.annotations.inline import function_ops, inline
-from whale.ir.program import Op, Program, reachable, split_tensor
+from whale.errors import PlanError
+from whale.ir.program import Op, Phase, Program, reachable, split_tensor
 from whale.planner.cut import Choice, choose, repeat
+from whale.planner.stage_checks import check_gradients
+from whale.planner.task_graphs import summed_once
 from whale.rewriter.collectives import check_collectives
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.lower import lower
-from whale.rewriter.mesh import Feed, Mesh
+from whale.rewriter.mesh import Feed, Lowered, Mesh
+from whale.rewriter.micro_loop import Unloopable
 from whale.rewriter.shadow import Shadow
-from whale.runtime.description import plan_lines, why_whole
+from whale.runtime.description import plan_lines, uncut, why_whole
+from whale.runtime.fed_sizes import FedSizes, fed_sizes
 from whale.runtime.options import Options
 from whale.runtime.own_parallelism import already_parallel
+from whale.runtime.pipelining import Pipelining
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature
 from whale.sharding.order import Order, order
@@ -55,8 +61,8 @@ class Prepared:
     """Whether it is not cut because its batch is too small."""
     trains: bool = False
     """Whether it updates variables from gradients."""
-    groups: tuple[tuple[tuple[str, int], ...], ...] = ()
-    """Fed tensors and dims that are cut together: they must agree in size."""
+    fed: FedSizes = dataclasses.field(default_factory=FedSizes)
+    """Sizes of fed values: for which of them this holds."""
     pinned: bool = False
     """Whether it is right only for fed values of exactly these shapes."""
     fetches: tuple[str, ...] = ()
@@ -69,6 +75,10 @@ class Prepared:
     """By tensor where a batch enters: the dim that is cut."""
     sent: tuple[str, ...] = ()
     """Nodes that send random ops their inputs; a run that is not cut, or that observes, runs them besides."""
+    shares: tuple[int, ...] = ()
+    """Relative share of a fed batch of each copy."""
+    approximate: bool = False
+    """Whether the script chose to give up exactness somewhere."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +114,7 @@ def prepare(
     like: Mapping[str, int] | None = None,
     merges: Mapping[str, str] = MappingProxyType({}),
     observe: Callable[[], Sequence[str]] = tuple,
+    pipelining: Pipelining | None = None,
 ) -> tuple[Prepared, Report]:
     """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph.
 
@@ -120,51 +131,84 @@ def prepare(
         like: cut it as another run is, even if that pays little: by source, the dim.
         merges: how pieces of fetched tensors are merged, where not by joining them.
         observe: asked, for a run that trains, which of its tensors are to be observable.
+        pipelining: the stages, for a graph that has some.
+
+    Raises:
+        PlanError: a run that trains a pipeline cannot be cut into micro-batches, or lacks gradients.
     """
     start = time.perf_counter()
-    subject = _subject(program, run)
+    subject = _subject(program, run, mesh.local)
+    if pipelining is not None:
+        subject, mesh = _staged(subject, mesh, pipelining)
 
-    def stay(reason: str, small: bool = False) -> tuple[Prepared, Report]:
-        prepared = Prepared(False, subject.written, small, subject.trains, sent=senders(program, run.signature, shadow))
+    def stay(reason: str, small: bool = False, fed: FedSizes | None = None) -> tuple[Prepared, Report]:
+        sent = senders(program, run.signature, shadow)
+        prepared = Prepared(False, subject.written, small, subject.trains, fed or FedSizes(), sent=sent)
         return prepared, Report(number, False, subject.trains, reason)
 
-    small = [s for s in subject.sources if s.count is not None and s.count < len(mesh.devices)]
+    copies = len(mesh.copies)
+    backward = any(op.phase is Phase.BACKWARD for op in subject.ordered.ops)
+    piped = pipelining if subject.trains and backward else None
+    small = [s for s in subject.sources if s.count is not None and s.count < copies and piped is None]
     sources = tuple(s for s in subject.sources if s not in small)
-    if len(mesh.devices) == 1:
+    if copies * mesh.micro_batches == 1 and mesh.pipeline is None:
         return stay("one device")
     parallel = already_parallel(subject.ordered.ops)
     if parallel:
         return stay(parallel)
     if not sources:
         # A source of one sample is no candidate; a later run of this kind may feed more.
-        tiny = bool(small) or any(shape and shape[0] < len(mesh.devices) for shape in run.shapes.values())
+        tiny = bool(small) or any(shape and shape[0] < copies for shape in run.shapes.values())
         few = "the batch has fewer samples than there are devices"
+        if piped is not None:
+            raise uncut(piped, "nothing is fed or drawn that can be cut")
         return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
     try:
         choice = _choose(subject, run, sources, mesh, options, like)
         analysed = time.perf_counter()
+        fed = fed_sizes(choice.analysis, run.signature.feeds)
+        if fed.clash is not None:
+            one, other = fed.clash
+            return stay(f"TensorFlow refuses what it is fed: sizes {one} and {other} meet", fed=fed)
         if not choice.worthwhile and like is None:
+            if piped is not None:
+                raise uncut(piped, why_whole(choice))
             return stay(why_whole(choice))
-        lowered = lower(
-            subject.program,
-            choice.analysis,
-            choice.residence,
-            shadow,
-            mesh,
-            keys,
-            subject.fetches,
-            subject.targets,
-            dict(run.feeds),
-            subject.user,
-            "" if number == 1 else f"run_{number}/",
-            {after: merges.get(name, "") for name, after in zip(run.signature.fetches, subject.fetches)},
-            [subject.renamed.get(t, t) for t in observe()] if subject.trains else (),
-        )
+        asked = [subject.renamed.get(t, t) for t in observe()] if subject.trains else []
+        merged = {after: merges.get(name, "") for name, after in zip(run.signature.fetches, subject.fetches)}
+
+        def lowered_on(mesh: Mesh) -> Lowered:
+            return lower(
+                subject.program,
+                choice.analysis,
+                choice.residence,
+                shadow,
+                mesh,
+                keys,
+                subject.fetches,
+                subject.targets,
+                dict(run.feeds),
+                subject.user,
+                "" if number == 1 else f"run_{number}/",
+                merged,
+                asked,
+            )
+
+        rolled = ""
+        try:
+            lowered = lowered_on(mesh)
+        except Unloopable as why:
+            assert pipelining is not None, "only micro-batches go through loops"
+            shadow.discard()
+            rolled, mesh = str(why), pipelining.unrolled(mesh)
+            lowered = lowered_on(mesh)
         check_collectives(shadow, [*lowered.fetches, *lowered.targets])
         if lowered.observed:
             check_collectives(shadow, lowered.observed)
         emitted = time.perf_counter()
         added = shadow.flush()
+    except PlanError:
+        raise
     except Exception as fault:  # a fault of ours must not take the user's training down; it is told, with its place
         shadow.discard()
         return stay(f"Whale could not rewrite it (please report): {type(fault).__name__}: {fault}{_place(fault)}")
@@ -174,7 +218,7 @@ def prepare(
         lowered.home_writes,
         False,
         subject.trains,
-        _groups(choice, run),
+        fed,
         bool(choice.analysis.batches.pinned),
         lowered.fetches,
         lowered.targets,
@@ -183,9 +227,16 @@ def prepare(
         lowered.observed,
         {source.tensor: source.dim for source in choice.analysis.sources},
         lowered.sent,
+        mesh.shares,
+        any(decision.approximate for decision in choice.analysis.decisions.values()),
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
-    lines = plan_lines(choice, lowered, mesh)
+    lines = plan_lines(choice, lowered, mesh, rolled)
+    if options.config.communication.sparse_as_dense:
+        lines = (
+            *lines,
+            "communication.sparse_as_dense: rows are sent all the same; the numbers are those of dense sums",
+        )
     return prepared, Report(number, True, subject.trains, "", lines, seconds, added, reduced)
 
 
@@ -197,17 +248,34 @@ def senders(program: Program, signature: Signature, shadow: Shadow) -> tuple[str
     return tuple(name for op in ops for name in shadow.streams.get(op.name, ()))
 
 
-def _subject(program: Program, run: Run) -> _Subject:
+def _subject(program: Program, run: Run, local: bool) -> _Subject:
     signature = run.signature
     ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
     inlined, fetches, targets, renamed = _without_functions(program, run, ops)
     if inlined is not program:
         ops = reachable(inlined, fetches, targets, signature.feeds)
     ordered = order(ops, frozenset(signature.feeds))
-    sources = tuple(candidates(ordered, run.feeds, run.shapes))
+    sources = tuple(candidates(ordered, run.feeds, run.shapes, local))
     written = frozenset(_written(inlined, ordered))
     trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
     return _Subject(program, inlined, fetches, targets, renamed, ordered, sources, written, trains)
+
+
+def _staged(subject: _Subject, mesh: Mesh, pipelining: Pipelining) -> tuple[_Subject, Mesh]:
+    """A run of a pipeline: the ops that were written out of functions get phases and stages too."""
+    forward = any(op.phase is Phase.FORWARD for op in subject.ordered.ops)
+    if pipelining.staged and subject.sources and forward:
+        check_gradients(subject.user, pipelining.stages, subject.written)
+    if subject.program is subject.user:
+        return subject, mesh
+    completed, stages = pipelining.written_out(subject.program)
+    user = subject.user.ops  # whose ops are told by identity
+    own = {name: op if user.get(name) is op else completed.ops[name] for name, op in subject.program.ops.items()}
+    ordered = dataclasses.replace(subject.ordered, ops=tuple(own[op.name] for op in subject.ordered.ops))
+    if mesh.pipeline is not None:
+        mesh = dataclasses.replace(mesh, pipeline=dataclasses.replace(mesh.pipeline, stages=stages))
+    program = dataclasses.replace(completed, ops=own)
+    return dataclasses.replace(subject, program=program, ordered=ordered), mesh
 
 
 def _choose(
@@ -222,9 +290,13 @@ def _choose(
     request = Request(
         subject.ordered,
         dict(run.feeds),
-        sync=not mesh.local if sync is None else bool(sync),
+        # Between micro-batches exact statistics cost what a pipeline is for: they are exact where that is asked for.
+        sync=not mesh.local and mesh.pipeline is None and mesh.micro_batches == 1 if sync is None else bool(sync),
         independent=mode == "independent" or (not mode and mesh.local),
-        shares=mesh.shares,
+        shares=mesh.pieces,
+        drawn=frozenset(s.tensor for s in sources if s.tensor not in run.feeds) if mesh.local else frozenset(),
+        summed=summed_once(subject.ordered.ops, mesh.stage) if mesh.has_micro_batches else frozenset(),
+        shapes=run.shapes,
     )
     shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(subject.program, s.tensor) for s in sources}
     if like is not None:
@@ -260,16 +332,6 @@ def is_function(op: Op) -> bool:
 
 def _applies(op: Op) -> bool:
     return op.type.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply"))
-
-
-def _groups(choice: Choice, run: Run) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """Fed sources by batch."""
-    groups: dict[int, list[tuple[str, int]]] = {}
-    batches = choice.analysis.batches
-    for number, source in enumerate(choice.analysis.sources):
-        if source.tensor in run.feeds:
-            groups.setdefault(batches.find(number), []).append((source.tensor, source.dim))
-    return tuple(tuple(g) for g in groups.values())
 
 
 def _shape(program: Program, tensor: str) -> tuple[int | None, ...]:

@@ -23,8 +23,11 @@ class Signature:
 
 
 def layout_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Which fed values agree in their first size: for each, the index of the first of equal size; -1 for scalars."""
-    seen: dict[int, int] = {}
+    """Which fed values agree in their first size: for each, the index of the first of equal size; -1 for scalars.
+
+    A size of one, which is broadcast, is -2.
+    """
+    seen: dict[int, int] = {1: -2}
     return tuple(seen.setdefault(shape[0], len(seen)) if shape else -1 for shape in shapes)
 
 

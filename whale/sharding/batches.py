@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from whale.ir import dims as D
 from whale.ir.dims import Dim
@@ -42,9 +43,13 @@ class Batch:
 class Batches:
     """Batches by number, with union-find over them."""
 
-    def __init__(self, shares: Sequence[int] = ()) -> None:
+    def __init__(self, shares: Sequence[int] = (), known: Mapping[str, int] = MappingProxyType({})) -> None:
         self.shares = tuple(shares)
         """Relative share of each copy; empty where the copies are not known."""
+        self.known = known
+        """Sizes in this run of dims that the script leaves open, by name."""
+        self.clash: tuple[Dim, Dim] | None = None
+        """Two sizes, neither of them one, that must be equal and are not in this run: TensorFlow refuses it."""
         self._batches: list[Batch] = []
         self._parent: list[int] = []
         self._aliases: dict[str, Dim] = {}
@@ -90,12 +95,14 @@ class Batches:
     def equate(self, size: Dim, other: Dim) -> bool:
         """Whether two sizes that meet in an element-wise op are one; open ones are taken to be.
 
-        Element-wise operands of another size than one are equal; a size of one that only the run shows is not met in
-        practice, and would fail loudly.
+        Element-wise operands of another size than one are equal. Sizes of fed values are known; a size of one that only
+        the run shows is not met in practice, and would fail loudly.
         """
         size, other = self._settled(size), self._settled(other)
         if size == other:
             return True
+        if self.differ(size, other):
+            return False
         counts = [self._batch_named(d) for d in (size, other)]
         if counts[0] is not None and counts[1] is not None:
             return self.meet(counts[0], counts[1])
@@ -105,6 +112,26 @@ class Batches:
                 self._aliases[name] = two
                 self.stale = True
                 return True
+        return False
+
+    def differ(self, size: Dim, other: Dim) -> bool:
+        """Whether two sizes are known to be different in this run."""
+        sizes = self.number(size), self.number(other)
+        return None not in sizes and sizes[0] != sizes[1]
+
+    def number(self, size: Dim) -> int | None:
+        """A size in this run, where it is known before it."""
+        if isinstance(size, int):
+            return size
+        counts = {f"n{b}": self._batches[b].count for b in self.roots()}
+        return D.evaluate(size, {**self.known, **{name: n for name, n in counts.items() if n is not None}})
+
+    def must_agree(self, size: Dim, other: Dim) -> bool:
+        """Takes note of two sizes that TensorFlow wants to be equal; False where they are known to be different."""
+        if not self.differ(size, other):
+            return True
+        if self.clash is None and 1 not in (self.number(size), self.number(other)):
+            self.clash = size, other
         return False
 
     def equate_products(self, total: Dim, other: Dim) -> None:

@@ -33,6 +33,8 @@ class Call:
     """Whether each copy draws its own random numbers (``random.mode``)."""
     sync: bool = True
     """Whether statistics over the batch are exact (``batch.sync``)."""
+    drawn: frozenset[str] = frozenset()
+    """Sources that every copy draws for itself."""
 
     # -- questions ---------------------------------------------------------------------------------------------
 
@@ -77,6 +79,10 @@ class Call:
         """Global size of a dim that is cut."""
         return D.multiply(D.multiply(sharded.outer, sharded.inner), self.batches.size(sharded.batch))
 
+    def is_drawn(self, cut: Sharded) -> bool:
+        """Whether every copy draws the samples of a cut for itself."""
+        return self.batches[cut.batch].sources[0] in self.drawn
+
     def one_cut(self, a: Sharded, b: Sharded) -> bool:
         """Whether two cuts, given on the same tensor, are one; open sizes and batches that meet here become one."""
         return (
@@ -98,6 +104,7 @@ class Call:
         if other is not None and self.one_cut(other, cut):
             return None
         if other is not None and (other.dim, other.outer, other.inner) == (cut.dim, cut.outer, cut.inner):
+            self.batches.must_agree(self.size(other), self.size(cut))
             raise Decline("its inputs are cut along batches of different sizes")
         if fact.dims is None:
             return cut
@@ -109,6 +116,8 @@ class Call:
         if size == 1 and expected != 1:
             raise Decline(f"input {index} has one sample, to be used for all")
         self.batches.equate(size, expected)
+        if not self.batches.must_agree(size, expected):
+            raise Decline(f"input {index} has another number of samples than is cut")
         if cut.plain:
             self.batches.fix(cut.batch, size)
         return cut

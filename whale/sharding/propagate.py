@@ -19,7 +19,7 @@ from whale.sharding.call import Call
 from whale.sharding.containers import Containers
 from whale.sharding.facts import Decision, Decline, Fact
 from whale.sharding.join import common_dims, join, spans
-from whale.sharding.order import BACK_EDGES, ENTERS, MERGES, Order
+from whale.sharding.order import BACK_EDGES, ENTERS, EXITS, MERGES, Order
 from whale.sharding.rules import RULES
 from whale.sharding.rules.control import CONTAINERS, PASS_CONTAINERS
 from whale.sharding.rules.sample_loops import decide as decide_in_sample_loop
@@ -92,15 +92,23 @@ class Request:
     """Whether each copy draws its own random numbers."""
     shares: tuple[int, ...] = ()
     """Relative batch share of each copy; empty where the copies are not known."""
+    summed: frozenset[str] = frozenset()
+    """Tensors that are read as sums wherever they are partial."""
+    drawn: frozenset[str] = frozenset()
+    """Sources that every copy draws for itself."""
+    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict[str, tuple[int, ...]])
+    """Shapes of the values fed in the run at hand."""
 
 
 def propagate(request: Request, sources: tuple[Source, ...]) -> Analysis:
     """Places every tensor, given where the sources are cut."""
-    batches = Batches(request.shares)
+    known = {f"{tensor}[{i}]": size for tensor, shape in request.shapes.items() for i, size in enumerate(shape)}
+    batches = Batches(request.shares, known)
     numbers = {s.tensor: batches.add(s.tensor, s.static, s.count) for s in sources}
     loops = SampleLoops(request.order)
     while True:
         batches.stale = loops.changed = False
+        batches.clash = None
         run = _Run(request, {s.tensor: s for s in sources}, numbers, batches, loops)
         run.fixed_point()
         if batches.stale or loops.changed:
@@ -147,7 +155,11 @@ class _Run:
             self.facts[tensor] = self._given(tensor, kind)
 
     def _given(self, tensor: str, kind: TensorType) -> Fact:
-        """The fact of a source or fed tensor."""
+        """The fact of a source or fed tensor.
+
+        An open size that is one in this run is taken to be one, which is broadcast: the analysis is then one for runs
+        where it is.
+        """
         placement: Placement = REPLICATED
         source = self.sources.get(tensor)
         if source is not None:
@@ -159,7 +171,9 @@ class _Run:
             if isinstance(placement, Sharded) and i == placement.dim and size is None:
                 dims.append(self.batches.size(placement.batch))
             else:
-                dims.append(size if size is not None else self.batches.open(f"{tensor}[{i}]"))
+                name = f"{tensor}[{i}]"
+                single = self.batches.known.get(name) == 1
+                dims.append(size if size is not None else 1 if single else self.batches.open(name))
         return Fact(placement, tuple(dims))
 
     def fixed_point(self) -> None:
@@ -207,7 +221,13 @@ class _Run:
     def _read(self, tensor: str) -> Fact | None:
         """What an op that reads a tensor finds."""
         fact = self.facts.get(tensor)
-        return fact if fact is None or tensor not in self.summed else dataclasses.replace(fact, placement=REPLICATED)
+        return dataclasses.replace(fact, placement=REPLICATED) if fact is not None and self._is_summed(tensor) else fact
+
+    def _is_summed(self, tensor: str) -> bool:
+        """Whether a tensor is partial and read as a sum by all."""
+        fact = self.facts.get(tensor)
+        partial = fact is not None and fact.placement == PARTIAL and not fact.zero
+        return partial and (tensor in self.summed or tensor in self.request.summed)
 
     def _with_sums(self, op: Op, decision: Decision) -> Decision:
         """A decision whose op reads sums where there are sums; notes those that it needs itself.
@@ -216,7 +236,7 @@ class _Run:
         """
         wants = list(decision.wants)
         for index, tensor in enumerate(op.inputs):
-            if tensor in self.summed:
+            if self._is_summed(tensor):
                 wants[index] = REPLICATED if wants[index] is None else wants[index]
             elif wants[index] not in (None, PARTIAL) and self._sum_is_sent(tensor):
                 self.summed.add(tensor)
@@ -225,7 +245,10 @@ class _Run:
     def _sum_is_sent(self, tensor: str) -> bool:
         """Whether a tensor is partial and of more than one element, outside loops: its sum is work to bring about."""
         fact = self.facts.get(tensor)  # None on a loop's way back, in the first pass
-        if fact is None or fact.placement != PARTIAL or fact.zero or self.request.order.frame(split_tensor(tensor)[0]):
+        name = split_tensor(tensor)[0]
+        leaves = name in self._by_name and self._by_name[name].type in EXITS
+        inside = len(self.request.order.frame(name)) > leaves
+        if fact is None or fact.placement != PARTIAL or fact.zero or inside:
             return False
         return fact.dims is not None and any(size != 1 for size in fact.dims)
 
@@ -246,13 +269,12 @@ class _Run:
         if not self.request.order.frames or op.name in self.request.whole_ops:
             return None
         known = tuple(f if f is not None else Fact() for f in ins)
-        call = Call(op, known, self.batches, self.containers, self.request.independent, self.request.sync)
+        call = self._call(op, known)
         return decide_in_sample_loop(call, self.loops, RULES.get(op.type))
 
     def _decide(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision:
         known = tuple(f if f is not None else Fact() for f in ins)
-        request = self.request
-        call = Call(op, known, self.batches, self.containers, request.independent, request.sync)
+        call = self._call(op, known)
         cut = any(f.placement != REPLICATED for f in known)
         reason = self.request.whole_ops.get(op.name, "")
         if reason:
@@ -265,6 +287,10 @@ class _Run:
             want = None if known[0].placement == carried else carried
             return dataclasses.replace(decision, wants=(want,), outputs=(out,))
         return decision
+
+    def _call(self, op: Op, ins: tuple[Fact, ...]) -> Call:
+        request = self.request
+        return Call(op, ins, self.batches, self.containers, request.independent, request.sync, request.drawn)
 
     def _apply(self, call: Call) -> Decision:
         rule = RULES.get(call.op.type)

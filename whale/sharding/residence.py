@@ -151,7 +151,7 @@ class _Residence:
     def _home_resident(self, op: Op) -> bool:
         """Whether an op's whole value exists at home and is sent from there."""
         decision = self.analysis.decisions[op.name]
-        if decision.recipe.startswith(("global_", "reduce_pieces", "mean_of_integers")):
+        if decision.recipe.startswith(("reduce_pieces", "mean_of_integers")) or self._recipe_at_home(op):
             return True
         if decision.distributed or on_variable(op.type) or op.type == "Const":
             return False
@@ -214,7 +214,17 @@ class _Residence:
             grew = len(self.everywhere) > before
 
     def _recipe_at_home(self, op: Op) -> bool:
-        return self.analysis.decisions[op.name].recipe.startswith("global_")
+        """Whether the shape of a whole tensor is put together at home, and not by every copy from its own piece.
+
+        In a loop every copy does it: the loops of the copies need not wait for one another then.
+        """
+        if not self.analysis.decisions[op.name].recipe.startswith("global_"):
+            return False
+        cuts = [self.analysis.facts[tensor].placement for tensor in op.inputs]
+        counted = all(
+            isinstance(cut.outer, int) and isinstance(cut.inner, int) for cut in cuts if isinstance(cut, Sharded)
+        )
+        return not (self.analysis.order.frame(op.name) and counted)
 
     def _demand_inputs(self, op: Op) -> None:
         for tensor in op.inputs:

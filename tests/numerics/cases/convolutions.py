@@ -74,7 +74,7 @@ def one_and_three_dims(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(tolerance=1e-4, reason="a last bit of the pixels moves plain TensorFlow's result by up to 1.2e-4")
 def images_reshaped_and_resized(tf, record, workdir):
     """Resize, pad, crop, reverse, space_to_depth and standardisation of uint8 images in the graph."""
     pixels = np.random.RandomState(0).randint(0, 255, (16, 6, 6, 3)).astype(np.uint8)

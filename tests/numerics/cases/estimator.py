@@ -132,7 +132,9 @@ def numpy_input(tf, record, workdir):
     record_checkpoint(tf, workdir, record)
 
 
-@case(tf_versions=ONLY)
+@case(
+    tf_versions=ONLY, tolerance=3e-5, reason="a last bit of the inputs moves plain TensorFlow's result by up to 1.2e-5"
+)
 def warm_start(tf, record, workdir):
     """A second estimator starts from the first one's weights."""
     first = tf.estimator.Estimator(model(tf), config=config(tf, workdir / "first"), params={"hidden": 6})

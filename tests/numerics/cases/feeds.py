@@ -173,3 +173,98 @@ def labels_in_several_inputs(tf, record, workdir):
             for a, b, c, d, e in batches(7, features, extra, labels, targets, mask):
                 record("losses", sess.run([first, second, train], {x1: a, x2: b, y1: c, y2: d, known: e})[:2])
         record_variables(tf, sess, record)
+
+
+def noisy_regression(tf, noise):
+    """Inputs with noise added: the placeholder of the inputs, the loss, a training step."""
+    x = tf.placeholder(tf.float32, [None, 4])
+    added = x + noise(tf, x)
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.dense(added, 6, tf.nn.tanh), 1)))
+    return x, loss, tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
+@case()
+def one_row_for_all(tf, record, workdir):
+    """A fed tensor has as many rows as the batch, or one that is broadcast; each of the two has its turn as the one."""
+    features, _ = plane(rows=12, width=4)
+    noise = tf.placeholder(tf.float32, [None, 4])
+    x, loss, train = noisy_regression(tf, lambda tf, x: noise)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for rows, noisy in [(6, 1), (6, 6), (6, 1), (7, 7), (1, 6), (5, 1), (1, 1), (7, 7), (1, 7)]:
+            feeds = {x: features[:rows], noise: features[5 : 5 + noisy]}
+            record("loss", sess.run([loss, train], feeds)[0])
+            record("evaluation", sess.run(loss, feeds))
+        record_variables(tf, sess, record)
+
+
+@case()
+def one_row_in_place_of_noise(tf, record, workdir):
+    """A random op is fed a row of zeros to switch it off: from the second run on, and from the first."""
+    features, _ = plane(rows=12, width=4)
+    drawn = []
+
+    def noise(tf, x):
+        drawn.append(tf.random_normal(tf.shape(x)))
+        return drawn[0]
+
+    x, loss, train = noisy_regression(tf, noise)
+    zeros = np.zeros([1, 4], np.float32)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        record("evaluation", sess.run(loss, {x: features, drawn[0]: zeros}))
+        for rows in (6, 7, 5):
+            record("loss", sess.run([loss, train], {x: features[:rows], drawn[0]: features[:rows] * 0})[0])
+            record("loss", sess.run([loss, train], {x: features[:rows], drawn[0]: zeros})[0])
+            record("evaluation", sess.run(loss, {x: features, drawn[0]: zeros}))
+        record_variables(tf, sess, record)
+
+
+@case()
+def rows_that_do_not_fit(tf, record, workdir):
+    """TensorFlow refuses feeds whose numbers of rows differ, however often they come, and good ones go on training."""
+    features, targets = plane(rows=12, width=4)
+    x = tf.placeholder(tf.float32, [None, 4])
+    y = tf.placeholder(tf.float32, [None, 1])
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(x, 1) - y))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for rows, others in [(8, 3), (6, 6), (4, 3), (3, 4), (6, 6), (3, 4), (3, 2), (8, 4), (2, 6), (7, 7), (6, 12)]:
+            for fetches in (loss, [loss, train]):
+                try:
+                    record("loss", sess.run(fetches, {x: features[:rows], y: targets[:others]}))
+                except tf.errors.InvalidArgumentError as error:
+                    record("refused", [s for s in error.message.splitlines() if "Incompatible shapes" in s])
+        record_variables(tf, sess, record)
+
+
+@case()
+def drawn_rows_that_do_not_fit(tf, record, workdir):
+    """A batch that is drawn meets a fed one of other sizes, and one of another iterator: refused, and drawn from."""
+    features, _ = plane(rows=60, width=4)
+    data = tf.data.Dataset.from_tensor_slices(features).batch(4)
+    x = tf.data.make_one_shot_iterator(data).get_next()
+    sizes = tf.data.Dataset.from_tensor_slices([4, 4, 6, 2, 4, 5])
+    y = tf.data.make_one_shot_iterator(sizes.map(lambda n: tf.ones([n, 4]))).get_next()
+    noise = tf.random_normal(tf.shape(x))
+    output = tf.layers.dense(x + noise, 1)
+    loss = tf.reduce_mean(tf.square(output))
+    other = tf.reduce_mean(tf.square(tf.layers.dense(x - y, 1)))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    train_other = tf.train.GradientDescentOptimizer(0.1).minimize(other)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+
+        def attempt(fetches, feeds):
+            try:
+                record("loss", sess.run(fetches, feeds)[0])
+            except tf.errors.InvalidArgumentError as error:
+                record("refused", ["Incompatible shapes" in error.message])
+
+        for rows in (4, 3, 3, 5, 4, 2):
+            attempt([loss, train], {noise: np.ones([rows, 4], np.float32)})
+        for _ in range(6):
+            attempt([other, train_other], {})
+        record("next", sess.run(x))
+        record_variables(tf, sess, record)

@@ -29,6 +29,19 @@ def test_tensorflow_is_the_v1_surface_in_graph_mode() -> None:
     assert not hasattr(tf, "no_such_name")
 
 
+def test_the_private_version_file_names_the_last_tensorflow_1() -> None:
+    import tensorflow as tf
+    from tensorflow.python.framework import versions
+    from tensorflow.python.framework.versions import GRAPH_DEF_VERSION, VERSION, __version__
+
+    assert (__version__, VERSION) == ("1.15.5", "1.15.5")
+    assert GRAPH_DEF_VERSION == tf.GRAPH_DEF_VERSION
+    assert versions.__version__ == tf.__version__ != __version__
+    with tf.Graph().as_default():
+        tf.constant(1)
+        assert tf.train.export_meta_graph().meta_info_def.tensorflow_version == tf.__version__
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -44,6 +44,17 @@ def test_dataset_transformations() -> None:
             assert session.run(data.reduce_dataset(numbers, reducer)) == 10
 
 
+def test_threads_of_a_dataset() -> None:
+    from tensorflow.contrib.data.python.ops import threadpool
+
+    with tf.Graph().as_default():
+        pool = threadpool.PrivateThreadPool(3, display_name="input", max_intra_op_parallelism=2)
+        numbers = threadpool.override_threadpool(tf.data.Dataset.range(5).map(lambda n: n + 1).batch(5), pool)
+        assert numbers.options().threading.private_threadpool_size == 3
+        assert numbers.options().threading.max_intra_op_parallelism == 2
+        assert elements(numbers) == [[1, 2, 3, 4, 5]]
+
+
 def test_lookup_tables(tmp_path: pathlib.Path) -> None:
     from tensorflow.contrib import lookup
 
@@ -156,3 +167,30 @@ def test_feature_columns_under_their_first_names() -> None:
         )
         session.run(tf.tables_initializer())
         assert session.run(width).tolist() == [[1, 0, 1, 1, 0], [0, 1, 0, 1, 5]] or width.shape[1] == 5
+
+
+def test_epl_memory_profiler(tmp_path: pathlib.Path) -> None:
+    from epl.profiler.memory_profiler_hook import MemoryProfilerHook
+
+    with pytest.raises(ValueError, match="save_steps is 6, above max_steps"):
+        MemoryProfilerHook(save_steps=6)
+    with tf.Graph().as_default():
+        with pytest.raises(RuntimeError, match="needs a global step"):
+            MemoryProfilerHook().begin()
+        step = tf.train.get_or_create_global_step()
+        x = tf.random.uniform([64, 1024])
+        train = tf.group(step.assign_add(1), tf.reduce_sum(tf.matmul(x, x, transpose_b=True)))
+        hook = MemoryProfilerHook(save_steps=2, max_steps=5, output_dir=str(tmp_path / "out"), dump_metadata=True)
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            for _ in range(8):
+                session.run(train)
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    cpu = "job-localhost-replica-0-task-0-device-CPU-0.csv"
+    assert names == [f"profile_step_{n}_{cpu}" for n in (3, 5)] + [f"run_metadata_{n}.bin" for n in (3, 5)]
+    rows = [row.split(",") for row in (tmp_path / "out" / names[0]).read_text().split()]
+    assert rows[0] == ["time", "name", "allocated_bytes", "held_bytes"]
+    assert max(int(row[3]) for row in rows[1:]) >= 64 * 1024 * 4
+    total = 0
+    for _, _, size, held in rows[1:]:
+        total += int(size)
+        assert int(held) == total

@@ -15,6 +15,7 @@ from whale.runtime.tf1.eager import refuse_eager_mode
 from whale.runtime.tf1.era import add_old_names
 from whale.runtime.tf1.face import TensorFlowFace
 from whale.runtime.tf1.finder import ModuleFinder, TensorFlowFinder
+from whale.runtime.tf1.last_release import name_last_release
 from whale.runtime.tf1.moved import MOVED_MODULES, add_moved_names, unify_layers
 from whale.runtime.tf1.slim import repair_slim
 from whale.runtime.tf1.tables import AREAS, GONE_AREAS
@@ -29,6 +30,13 @@ EXAMPLES = {
     "tensorflow.examples.tutorials.mnist.mnist": "whale.runtime.tf1.ports.mnist_tutorial",
 }
 """The one package of TensorFlow's examples that scripts import."""
+
+EPL = {
+    "epl": "whale",
+    "epl.profiler": "whale.runtime.tf1.ports.epl_profiler",
+    "epl.profiler.memory_profiler_hook": "whale.runtime.tf1.ports.epl_profiler",
+}
+"""What EPL's scripts import of it."""
 
 
 class Installation:
@@ -78,6 +86,7 @@ def _install(stack: contextlib.ExitStack, found: tuple[int, int]) -> None:
     add_old_names(stack)
     _install_hooks(stack, tensorflow, v1)
     add_moved_names(stack)
+    name_last_release(stack)
     if legacy_keras or not needs_legacy_keras(found):
         unify_layers(stack, v1)
     repair_slim(stack)
@@ -110,7 +119,7 @@ def _makers() -> dict[str, Any]:
     targets = {**EXAMPLES}
     targets.update({name: target for name, target in MOVED_MODULES.items() if _exists(target)})
     if not has_module("epl"):
-        targets["epl"] = "whale"
+        targets.update(EPL)
     return {name: _importer(target) for name, target in targets.items()}
 
 

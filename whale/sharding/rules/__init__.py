@@ -18,6 +18,7 @@ from whale.sharding.rules import (
     fill,
     index,
     nn,
+    python,
     reduction,
     reshape,
     shapes,
@@ -38,6 +39,7 @@ RULES: dict[str, Rule] = {
     **fill.RULES,
     **index.RULES,
     **nn.RULES,
+    **python.RULES,
     **source.RULES,
     **control.RULES,
 }

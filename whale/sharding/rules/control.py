@@ -294,6 +294,7 @@ PASS_CONTAINERS = CONTAINERS | {
     "NextIteration",
     "Switch",
     "Identity",
+    "IdentityN",
     "AddN",
     "ZerosLike",
 }

@@ -30,7 +30,8 @@ def spread(call: Call, operands: Sequence[int] | None = None) -> tuple[list[Want
     for fact in facts:
         if dims is not None and fact.dims is not None:
             for a, b in zip(reversed(dims), reversed(fact.dims)):
-                call.batches.equate(a, b)
+                if not call.batches.equate(a, b):
+                    call.batches.must_agree(a, b)
         dims = None if dims is None or fact.dims is None else broadcast(dims, fact.dims)
     if not any(f.sharded for f in facts):
         return wants, REPLICATED, dims
@@ -60,6 +61,8 @@ def piece_of(call: Call, fact: Fact, lead: Sharded, rank: int) -> Want:
     if dim < 0 or dims[dim] == 1:
         return REPLICATED
     call.batches.equate(dims[dim], call.size(lead))
+    if not call.batches.must_agree(dims[dim], call.size(lead)):
+        raise Decline("its operands have different numbers of samples")
     if lead.plain:
         call.batches.fix(lead.batch, dims[dim])
     return lead.on(dim)
@@ -137,6 +140,18 @@ def unchanged(call: Call) -> Decision:
     return call.decide([None], dataclasses.replace(out, origin=fact.origin))
 
 
+def unchanged_all(call: Call) -> Decision:
+    """Several operands, each passed on as it is: what ``tf.custom_gradient`` puts around a function's values."""
+    outputs = [
+        dataclasses.replace(
+            call.fact(fact.placement, fact.dims, i, value=fact.value, zero=fact.zero, iota=fact.iota),
+            origin=fact.origin,
+        )
+        for i, fact in enumerate(call.ins)
+    ]
+    return call.decide([None] * len(outputs), *outputs)
+
+
 def partial_linear(call: Call) -> Decision:
     """Linear in a whole or partial operand; has no rule for pieces."""
     if call.ins[0].sharded:
@@ -197,6 +212,7 @@ RULES: dict[str, Rule] = {
         unchanged,
         "Identity StopGradient PreventGradient CheckNumerics Snapshot RefIdentity DeepCopy MirrorIdentity EnsureShape",
     ),
+    **_table(unchanged_all, "IdentityN"),
     **_table(linear, "Neg Conj Real Imag"),
     **_table(partial_linear, "Diag DiagPart"),
     **_table(additive, "Add AddV2 Sub AddN AccumulateNV2"),

@@ -140,8 +140,10 @@ def batch_norm(call: Call) -> Decision:
     if call.sync:
         return call.decide([None, *whole], out, *rest, recipe="batch_norm", exchanges=True, batch=cut.batch)
     own = [dataclasses.replace(f, placement=EACH) for f in rest[2:]]
-    decision = call.decide([None, *whole], out, *rest[:2], *own, recipe="batch_norm_own", batch=cut.batch)
-    return dataclasses.replace(decision, approximate="batch-norm statistics are each replica's own (batch.sync is off)")
+    sums = [dataclasses.replace(f, placement=PARTIAL) for f in rest[:2]]
+    decision = call.decide([None, *whole], out, *sums, *own, recipe="batch_norm_own", batch=cut.batch)
+    rough = "batch-norm statistics are those of each piece of the batch (batch.sync = True makes them exact)"
+    return dataclasses.replace(decision, approximate=rough)
 
 
 def batch_norm_grad(call: Call) -> Decision:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 __all__ = [
+    "PrivateThreadPool",
     "assert_element_shape",
     "batch_and_drop_remainder",
+    "override_threadpool",
     "padded_batch_and_drop_remainder",
     "read_batch_features",
     "reduce_dataset",
@@ -82,6 +85,26 @@ def reduce_dataset(dataset: Any, reducer: Any) -> Any:
     """One value from all elements, by a ``Reducer``."""
     folded = dataset.reduce(reducer.init_func(tf.constant(0, tf.int64)), reducer.reduce_func)
     return reducer.finalize_func(folded)
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateThreadPool:
+    """Threads that belong to one dataset."""
+
+    num_threads: int
+    """Number of threads."""
+    display_name: str | None = None
+    """Its name in logs; TensorFlow 2 names these threads itself."""
+    max_intra_op_parallelism: int = 1
+    """Threads that one op of the dataset may use."""
+
+
+def override_threadpool(dataset: Any, thread_pool: PrivateThreadPool) -> Any:
+    """The dataset, its elements made by the threads of the pool."""
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = thread_pool.num_threads
+    options.threading.max_intra_op_parallelism = thread_pool.max_intra_op_parallelism
+    return dataset.with_options(options)
 
 
 def read_batch_features(

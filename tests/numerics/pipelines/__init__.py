@@ -1,0 +1,1 @@
+"""Pipelines against one device."""
