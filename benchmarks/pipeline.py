@@ -3,8 +3,8 @@
 Run it as ``python benchmarks/pipeline.py``.
 
 Speed: a transformer of four stages, each bound by a Python function that sleeps for a known time in the forward pass
-and twice as long in the backward pass. Sleeping takes no processor, so a machine with two cores shows the schedule of four
-devices. The ideal step is that of the schedule with these times and nothing else.
+and twice as long in the backward pass. Sleeping takes no processor, so a machine with two cores shows the schedule of
+four devices. The ideal step is that of the schedule with these times and nothing else.
 
 Binding: BERT-Large in four stages with 1 and with 8 micro-batches, each in a fresh process: seconds that the script's
 own code takes to build the graph, seconds that the session's first runs take beyond a later step (Whale's work and
@@ -123,9 +123,7 @@ def _speed(strategy: str, forward: float, steps: int) -> dict:
 
 def _print_bind() -> None:
     print("\nBinding BERT-Large (hidden 64, 24 layers, 24k ops), 4 stages")
-    print(
-        f"{'micro-batches':>14}{'build s':>9}{'bind s':>8}{'bind/build':>11}{'nodes':>9}{'peak MB':>9}   goal <= 3 builds"
-    )
+    print(f"{'micro-batches':>14}{'build s':>9}{'bind s':>8}{'ratio':>11}{'nodes':>9}{'peak MB':>9}   goal <= 3 builds")
     rows = {m: _fresh(f"bind:{m}") for m in (1, MICRO_BATCHES)}
     for micro_batches, row in rows.items():
         ratio = row["bind"] / row["build"]

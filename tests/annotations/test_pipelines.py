@@ -162,10 +162,17 @@ def test_one_strategy_entered_twice_is_no_pipeline() -> None:
     assert request(FOUR).stages == ()
 
 
-def test_a_default_strategy_is_no_stage() -> None:
-    wh.set_default_strategy(wh.replicate(device_count=1))
-    with wh.replicate(device_count=1):
+def test_default_strategies_are_stages_where_several_are_set() -> None:
+    """EPL's scripts cut inside model code so: a default for the first layers, another one for the next."""
+    for _ in range(3):
+        wh.set_default_strategy(wh.replicate(device_count=1))
         an_op()
+    assert len(request(FOUR).stages) == 3
+
+
+def test_a_default_strategy_alone_is_no_stage() -> None:
+    wh.set_default_strategy(wh.replicate(device_count=1))
+    an_op()
     assert request(FOUR).stages == ()
 
 

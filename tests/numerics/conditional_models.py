@@ -91,6 +91,28 @@ def case_of_three(tf, record, workdir):
     fit(tf, record, x, y, output, extra=(choice, lambda step: step % 3))
 
 
+def switch_of_three(tf, record, workdir):
+    """tf.switch_case over a fed integer: a Merge of three inputs closes two conditionals at once."""
+    x, y = inputs(tf)
+    choice = tf.placeholder(tf.int32, [])
+    w = tf.get_variable("w", [3, 1])
+    branches = [lambda: tf.matmul(x, w), lambda: tf.matmul(x * 2.0, w) * tf.matmul(x, w), lambda: tf.matmul(x, w) * 3.0]
+    fit(tf, record, x, y, tf.switch_case(choice, branches), extra=(choice, lambda step: step % 3))
+
+
+def penalty_through_a_branch(tf, record, workdir):
+    """A gradient penalty, so a second derivative, through a branch with two operands from inside of it."""
+    x, y = inputs(tf)
+    training = tf.placeholder(tf.bool, [])
+    w = tf.get_variable("w", [3, 3])
+    hidden = tf.tanh(tf.matmul(x, w))
+    hidden = tf.cond(training, lambda: hidden * tf.ones_like(hidden) * 0.5, lambda: tf.identity(hidden))
+    output = tf.reduce_sum(tf.square(hidden), 1, keepdims=True)
+    penalty = tf.square(tf.gradients(tf.reduce_sum(output), x)[0])
+    output += tf.reduce_mean(penalty, 1, keepdims=True)
+    fit(tf, record, x, y, output, extra=(training, lambda step: step % 2 == 0))
+
+
 def map_fn(tf, record, workdir):
     """tf.map_fn over the rows of the batch."""
     x, y = inputs(tf)

@@ -195,3 +195,48 @@ def test_random_numbers_are_one_device_s_or_each_replica_s_own() -> None:
     assert not np.array_equal(own[:20], own[20:])
     assert activation is not None
     assert "random.mode" in next(r for r in activation.reports if r.cut).text()
+
+
+def centred(rows_of_a_call: int | None, activation_options: Options | None) -> tuple[Any, list[int]]:
+    """Trains on draws that a Python function centres; the weights, and how many rows each of its calls was given.
+
+    Args:
+        rows_of_a_call: on one device: the rows that are centred together; None: all that the function is given.
+        activation_options: Whale's; None: plain TensorFlow, which draws two batches as one.
+    """
+    tf = start_tensorflow()
+    calls: list[int] = []
+
+    def centre(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        calls.append(len(value))
+        parts = np.split(value, len(value) // rows_of_a_call) if rows_of_a_call else [value]
+        return np.concatenate([part - part.mean(0) for part in parts])
+
+    def script() -> Any:
+        rows = 3 if activation_options is not None else 6
+        data = np.random.RandomState(0).randn(12, 4).astype(np.float32)
+        with tf.Graph().as_default():
+            x = tf.data.Dataset.from_tensor_slices(data).batch(rows, drop_remainder=True)
+            x = tf.data.make_one_shot_iterator(x).get_next()
+            made = tf.py_func(centre, [x], tf.float32)
+            made.set_shape([rows, 4])
+            w = tf.get_variable("w", [4, 1], initializer=tf.ones_initializer())
+            loss = tf.reduce_mean(tf.square(tf.matmul(made, w) - x[:, :1]))
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            with tf.Session() as sess:
+                sess.run(tf.global_variables_initializer())
+                for _ in range(2):
+                    sess.run(train)
+                return sess.run(w)
+
+    if activation_options is None:
+        return script(), calls
+    with activate(activation_options):
+        return script(), calls
+
+
+def test_in_local_mode_every_copy_calls_a_python_function_with_its_own_draw() -> None:
+    expected, _ = centred(3, None)
+    actual, calls = centred(None, options(2, batch="local"))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+    assert calls == [3, 3, 3, 3]

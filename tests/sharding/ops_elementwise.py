@@ -248,6 +248,22 @@ TWO = [
 
 CROSSED = [row for op in BROADCAST for row in _numbers(op)]
 
+
+def _doubled_gradient(tf: Any, x: Any) -> Any:
+    """The identity, with a gradient of the script's own: ``tf.custom_gradient`` makes an IdentityN."""
+
+    @tf.custom_gradient
+    def passed(value: Any) -> Any:
+        return value * 1.0, lambda upstream: upstream * 2.0
+
+    return passed(x)
+
+
+CUSTOM = [
+    Row("IdentityN", lambda tf, i: _doubled_gradient(tf, i.x)),
+    Row("IdentityN: of a sum", lambda tf, i: _doubled_gradient(tf, tf.reduce_sum(i.x, 0))),
+]
+
 STRINGS = [
     Row("AsString", lambda tf, i: tf.as_string(i.ids)),
     Row("StringToNumber", lambda tf, i: tf.string_to_number(tf.as_string(i.ids))),
@@ -266,7 +282,7 @@ STRINGS = [
     Row("Substr", lambda tf, i: tf.strings.substr(tf.as_string(i.ids), 0, 1)),
 ]
 
-TABLES = {"unary": UNARY, "two operands": TWO, "broadcast": CROSSED, "strings": STRINGS}
+TABLES = {"unary": UNARY, "two operands": TWO, "broadcast": CROSSED, "custom gradients": CUSTOM, "strings": STRINGS}
 
 
 def _complex(tf: Any, value: Any) -> tuple[Any, Any]:

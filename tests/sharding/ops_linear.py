@@ -21,6 +21,39 @@ def _square(name: str, build: Any, gradient: bool = True, whole: tuple[str, ...]
     return Row(name, build, SQUARE, whole, gradient, tolerance=1e-4)
 
 
+def _complex(tf: Any, x: Any) -> Any:
+    return tf.complex(x, 0.5 * x)
+
+
+def _fourier(dims: str, sample: tuple[int, ...]) -> list[Row]:
+    """Fourier transforms over the last dims of a sample."""
+    suffix = dims.lower()
+
+    def whole(name: str) -> Any:
+        return lambda tf, i: tf.abs(getattr(tf.signal, f"{name}{suffix}")(_complex(tf, i.x)))
+
+    return [
+        Row(f"FFT{dims}", whole("fft"), sample, tolerance=1e-4),
+        Row(f"IFFT{dims}", whole("ifft"), sample, tolerance=1e-4),
+        Row(
+            f"RFFT{dims}",
+            lambda tf, i: tf.abs(getattr(tf.signal, f"rfft{suffix}")(i.x)),
+            sample,
+            gradient=dims != "3D",  # TensorFlow has none
+            tolerance=1e-4,
+        ),
+        Row(
+            f"IRFFT{dims}",
+            lambda tf, i: getattr(tf.signal, f"irfft{suffix}")(_complex(tf, i.x)),
+            sample,
+            gradient=dims != "3D",
+            tolerance=1e-4,
+        ),
+    ]
+
+
+FOURIER = [*_fourier("", (4,)), *_fourier("2D", (3, 4)), *_fourier("3D", (2, 3, 4))]
+
 LINEAR = [
     _square("MatrixBandPart", lambda tf, i: tf.linalg.band_part(i.x, 0, -1)),
     Row("MatrixDiagV3", lambda tf, i: tf.linalg.diag(i.x)),
@@ -115,4 +148,4 @@ LINEAR = [
     ),
 ]
 
-TABLES = {"linear algebra": LINEAR}
+TABLES = {"linear algebra": LINEAR, "Fourier": FOURIER}

@@ -61,6 +61,9 @@ UNEXERCISED = {
     "RefNextIteration": "a reference to a variable is not cut",
     "RefSwitch": "a reference to a variable is not cut",
     "TopK": "TensorFlow no longer makes it",
+    "PyFunc": "called once on the whole batch; by every copy in local mode, see tests/numerics/test_modes.py",
+    "EagerPyFunc": "as PyFunc",
+    "PyFuncStateless": "as PyFunc",
 }
 """Op types with a rule and no row, with the reason."""
 

@@ -10,7 +10,7 @@ from whale.annotations.state import Annotations, Scope
 from whale.annotations.strategies import Kind
 from whale.config import Config
 from whale.errors import ScopeError
-from whale.ir.task_graphs import PipelineRequest, Stage
+from whale.ir.task_graphs import UNSTAMPED, PipelineRequest, Stage
 
 
 def pipeline_of(said: Annotations | None, config: Config) -> PipelineRequest | None:
@@ -39,13 +39,21 @@ def pipeline_of(said: Annotations | None, config: Config) -> PipelineRequest | N
         )
     if configured == 1:
         return None
-    entered = [scope for scope in scopes if scope.kind is Kind.REPLICA and not scope.is_default]
-    stages = _stages(scopes, entered) if len({id(scope.strategy) for scope in entered}) > 1 else ()
-    site = entered[0].site if entered else None
+    replicas = [scope for scope in scopes if scope.kind is Kind.REPLICA]
+    entered = [scope for scope in replicas if not scope.is_default]
+    set_here = [scope for scope in replicas if not scope.is_carried]
+    chosen = next((some for some in (entered, set_here, replicas) if _strategies(some) > 1), None)
+    rest = said.rest if said is not None else None
+    stages = _stages(scopes, chosen, rest) if chosen is not None else ()
+    site = (chosen or replicas)[0].site if replicas else None
     return PipelineRequest(stages, configured, str(config.pipeline.strategy), site)
 
 
-def _stages(scopes: tuple[Scope, ...], entered: list[Scope]) -> tuple[Stage, ...]:
+def _strategies(scopes: list[Scope]) -> int:
+    return len({id(scope.strategy) for scope in scopes})
+
+
+def _stages(scopes: tuple[Scope, ...], entered: list[Scope], rest: Scope | None = None) -> tuple[Stage, ...]:
     """One stage per strategy, however often it is entered; what is stamped inside of it is its own."""
     by_strategy: dict[int, list[Scope]] = {}
     for scope in entered:
@@ -57,6 +65,8 @@ def _stages(scopes: tuple[Scope, ...], entered: list[Scope]) -> tuple[Stage, ...
         for scope in scopes:  # in the order in which they were entered: a parent comes before its children
             if scope.parent in own:
                 own.add(scope.index)
+        if rest is not None and rest.index in own:
+            own.add(UNSTAMPED)
         devices, start = [], 0
         for replica in first.strategy.devices:
             devices.append(first.devices[start : start + len(replica)])

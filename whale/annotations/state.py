@@ -38,6 +38,8 @@ class Scope:
     """The script's line that entered it."""
     is_default: bool = False
     """Whether it was made by ``set_default_strategy`` and never entered."""
+    is_carried: bool = False
+    """Whether the default strategy was set before the graph was there, for another one maybe."""
 
     @property
     def kind(self) -> Kind:
@@ -108,7 +110,13 @@ class GraphRecord:
     """The devices of the last layout chosen while the graph was the default one."""
 
     def add(
-        self, strategy: Strategy, devices: tuple[str, ...], site: Site | None, *, is_default: bool = False
+        self,
+        strategy: Strategy,
+        devices: tuple[str, ...],
+        site: Site | None,
+        *,
+        is_default: bool = False,
+        is_carried: bool = False,
     ) -> Scope:
         """A new scope inside the innermost open one.
 
@@ -124,7 +132,7 @@ class GraphRecord:
                     fix="give all replica scopes of a graph the same devices",
                 )
         parent = self.open[-1].index if self.open and not is_default else None
-        scope = Scope(next(_indices), strategy, devices, parent, site, is_default)
+        scope = Scope(next(_indices), strategy, devices, parent, site, is_default, is_carried)
         self.scopes.append(scope)
         return scope
 
@@ -171,7 +179,9 @@ def record_of(graph: tf.Graph) -> GraphRecord:
     if record is None:
         record = _script.records[graph] = GraphRecord()
         if _script.default is not None:
-            made = record.add(_script.default, _script.default_devices, _script.default.site, is_default=True)
+            made = record.add(
+                _script.default, _script.default_devices, _script.default.site, is_default=True, is_carried=True
+            )
             record.default = record.rest = made
     return record
 

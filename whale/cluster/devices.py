@@ -230,6 +230,11 @@ class Cluster:
         return len(self.compute_devices)
 
     @property
+    def available_devices(self) -> tuple[str, ...]:
+        """Device strings of the compute devices, under EPL's name."""
+        return tuple(device.name for device in self.compute_devices)
+
+    @property
     def worker_num(self) -> int:
         """Number of processes."""
         return len(self.hosts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from whale.config.store import Config
@@ -20,6 +21,11 @@ class ClusterFacts(Protocol):
     @property
     def worker_num(self) -> int:
         """Number of worker processes."""
+        ...
+
+    @property
+    def available_devices(self) -> Sequence[str]:
+        """Device strings of the compute devices, under EPL's name."""
         ...
 
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from whale.errors import Site
 
+UNSTAMPED = -1
+"""In the scopes of a stage: the ops that carry no scope's number, where the default strategy was set before them."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Stage:

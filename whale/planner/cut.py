@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from whale.ir import dims as D
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
-from whale.ir.program import Op, Program, TensorType, split_tensor
+from whale.ir.program import Op, Phase, Program, TensorType, split_tensor
 from whale.sharding.propagate import Analysis, Request, Source, propagate
 from whale.sharding.residence import Residence, reside
 
@@ -128,6 +128,8 @@ def _rate(analysis: Analysis, residence: Residence) -> Choice:
     worst: tuple[float, Op | None] = (0.0, None)
     blame: dict[str, Op] = {}
     for op in analysis.order.ops:
+        if op.phase is Phase.UPDATE:  # once for all, however the batch is cut
+            continue
         decision = analysis.decisions[op.name]
         if any(
             isinstance(analysis.facts[t].placement, Sharded) or analysis.facts[t].placement in (PARTIAL, EACH)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from whale.ir.flow import Flow, flow
 from whale.ir.program import Op, Phase, Program, split_tensor
-from whale.ir.task_graphs import Stage, TaskGraphs
+from whale.ir.task_graphs import UNSTAMPED, Stage, TaskGraphs
 from whale.sharding.rules.state import HOLDERS, holder_of, on_variable
 
 JOINS = frozenset({"AddN", "AddV2", "Add", "ConcatV2", "UnsortedSegmentSum"})
@@ -81,7 +81,7 @@ class _Assignment:
     def run(self) -> None:
         for op in self.edges.order:
             if op.phase in _FORWARD or (op.type in HOLDERS and self._slot_of(op) is None):
-                self._set(op, self.stage_of_scope.get(op.scope if op.scope is not None else -1))
+                self._set(op, self.stage_of_scope.get(op.scope if op.scope is not None else UNSTAMPED))
         for _ in range(2):  # what reads inputs alone is known only after these
             self._forwards(lambda op: op.phase is Phase.FORWARD, max, self._flowing)
             self._backwards(lambda op: op.phase in _FORWARD or op.type in HOLDERS, min)

@@ -316,6 +316,8 @@ class Lowering:
         """What copies have in common that may be one node; None for an op that must not be shared."""
         if op.stateful and op.type not in HOLDERS and op.type not in RANDOM:
             return None
+        if op.type in HOLDERS:  # one for each device, whatever copies a plan has
+            return ("holder", op.name, self.mesh.device(op.name, replica))
         if op.type == "Const" and not controls:
             if op.name not in self._constants:
                 value = self.attributes(op)["value"].SerializeToString(deterministic=True)

@@ -115,13 +115,15 @@ class Loop:
         value = self._read(mark.input[0], kind.type, False, mark.device)
         if mark.op == SUM:
             zero = self._constant(np.zeros((), tf.as_dtype(kind.type).as_numpy_dtype), mark.device)
+            total = self.all.shadow.unique(f"{self.frame}/total")
             self._variable(
                 zero,
                 kind,
                 mark.device,
                 lambda held: self._node("AddV2", [held, value], "sum", mark.device, {"T": kind}),
-                mark.name,
+                total,
             )
+            self._shaped(f"{total}:0", mark)
             return
         self._rows(mark, value, kind)
 
@@ -148,13 +150,16 @@ class Loop:
         )
         back = [front.index(i) for i in range(rank)]
         attrs = {"dtype": kind, "element_shape_except0": _unknown()}
-        named = mark.name if back == list(range(rank)) else ""
-        joined = self._node("TensorArrayConcatV3", [f"{array}:0", f"{flow}:0"], "joined", device, attrs, name=named)
-        if not named:
-            self._transposed(joined, back, kind, device, inside=False, name=mark.name)
+        joined = self._node("TensorArrayConcatV3", [f"{array}:0", f"{flow}:0"], "joined", device, attrs, many=True)
+        self._shaped(self._transposed(f"{joined}:0", back, kind, device, inside=False), mark)
+
+    def _shaped(self, value: str, mark: node_def_pb2.NodeDef) -> None:
+        """Names what leaves the loop, and says its shape: kernels' shape functions fail on a rank they cannot tell."""
+        attrs = {"T": mark.attr["T"], "shape": mark.attr["shape"]}
+        self._node("EnsureShape", [value], "shaped", mark.device, attrs, name=mark.name)
 
     def _transposed(
-        self, value: str, order: list[int], kind: attr_value_pb2.AttrValue, device: str, inside: bool, name: str = ""
+        self, value: str, order: list[int], kind: attr_value_pb2.AttrValue, device: str, inside: bool
     ) -> str:
         if order == list(range(len(order))):
             return value
@@ -162,7 +167,11 @@ class Loop:
         if inside:
             permutation = self._read(permutation, type_attr("int32").type, False, device)
         return self._node(
-            "Transpose", [value, permutation], "turned", device, {"T": kind, "Tperm": type_attr("int32")}, name=name
+            "Transpose",
+            [value, permutation],
+            "turned",
+            device,
+            {"T": kind, "Tperm": type_attr("int32")},
         )
 
     def _variable(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whale.ir.program import split_tensor
+from tensorflow.core.framework import attr_value_pb2
+
+from whale.ir.placement import Sharded
+from whale.ir.program import Phase, split_tensor
 from whale.rewriter.buckets import AllReduce, Group, Reduced, fuse
-from whale.rewriter.build import type_attr
+from whale.rewriter.build import shape_attr, type_attr
 from whale.rewriter.micro_loop import Unloopable
 from whale.rewriter.micro_loop_nodes import ROWS, SUM
 
@@ -39,8 +42,16 @@ class Totals:
         """The sum of a value over the micro-batches that a copy takes one after another."""
         if not self.low.micro_batch:
             return value
-        attrs = {"T": type_attr(self.low.dtype(tensor))}
+        attrs = {"T": type_attr(self.low.dtype(tensor)), "shape": self._shape(tensor)}
         return self.low.builder.node(self.low.place(tensor, copy), SUM, [value], "whale/sum", attrs)
+
+    def _shape(self, tensor: str) -> attr_value_pb2.AttrValue:
+        """What is known of the shape of a sum or of a copy's rows: TensorFlow infers nothing of what leaves a loop."""
+        fact = self.low.fact(tensor)
+        cut = fact.sharded.dim if fact.sharded is not None else None
+        if fact.dims is None:
+            return shape_attr(None)
+        return shape_attr([d if isinstance(d, int) and i != cut else None for i, d in enumerate(fact.dims)])
 
     def rows(self, tensor: str, copy: int) -> str:
         """All samples of a copy's piece of a tensor, those of its micro-batches joined."""
@@ -50,8 +61,19 @@ class Totals:
             return value
         if rank is None or cut.outer != 1:
             raise Unloopable(f"rows of '{tensor}' cannot be put together from micro-batches")
-        attrs = {"T": type_attr(self.low.dtype(tensor)), "dim": cut.dim, "rank": rank}
+        attrs = {"T": type_attr(self.low.dtype(tensor)), "dim": cut.dim, "rank": rank, "shape": self._shape(tensor)}
         return self.low.builder.node(self.low.place(tensor, copy), ROWS, [value], "whale/all_rows", attrs)
+
+    def as_gradient(self, tensor: str, rows: str, cut: Sharded) -> str:
+        """Rows put together; those of a gradient scaled, where the script's means are each copy's own."""
+        low, dtype = self.low, self.low.dtype(tensor)
+        op = low.ops.get(split_tensor(tensor)[0])
+        gradient = op is not None and op.phase is Phase.BACKWARD and dtype.startswith("float")
+        if not (gradient and low.sizes.own(cut.batch)):
+            return rows
+        place = low.place(tensor, 0)
+        part = low.builder.const(place, 1.0 / (len(low.copies) * low.mesh.micro_batches), dtype)
+        return low.builder.binary(place, "Mul", rows, part, dtype)
 
     def once(self, tensor: str, value: str) -> str:
         """A whole value that is to be read as a sum over micro-batches: it counts in the first, and is zero after."""

@@ -64,7 +64,8 @@ class Wanted:
                 return low.entries.whole(tensor)
             if isinstance(have, Sharded):
                 pieces = [low.totals.rows(tensor, r) for r in low.copies]
-                return low.bridges.gather(low.place(tensor, 0), pieces, have, fact.rank or 0, dtype)
+                whole = low.bridges.gather(low.place(tensor, 0), pieces, have, fact.rank or 0, dtype)
+                return low.totals.as_gradient(tensor, whole, have)
             if have == PARTIAL:
                 return self._sum(tensor, replica)
         if want == PARTIAL and have == REPLICATED:

@@ -55,9 +55,7 @@ class Activation:
     def bind(self, session: Any) -> None:
         """Gives a new session a shadow graph and methods that run it, unless it runs elsewhere than on our devices."""
         self.sessions += 1
-        request = requested(annotations_of(session.graph), self.options)
-        accumulates = request is not None and request.micro_batches > 1
-        if len(self.options.cluster.compute_devices) < 2 and not accumulates:
+        if len(self.options.cluster.compute_devices) < 2 and not self._accumulates(session.graph):
             if script().is_annotated:
                 session._do_run = _checking(session)
             return
@@ -70,6 +68,11 @@ class Activation:
         for name, method in _methods(session, binding, self._run).items():
             setattr(session, name, method)
 
+    def _accumulates(self, graph: tf.Graph) -> bool:
+        """Whether a graph is rewritten on one device too: it asks for micro-batches."""
+        request = requested(annotations_of(graph), self.options)
+        return request is not None and request.micro_batches > 1
+
     def configure(self, config: tf.ConfigProto | None, graph: tf.Graph | None) -> tf.ConfigProto | None:
         """The configuration of a session on our devices.
 
@@ -80,7 +83,8 @@ class Activation:
             return config  # TensorFlow says what is wrong with it
         devices = self.options.cluster.compute_devices
         on_gpus = all(d.kind == "GPU" for d in devices)
-        if len(devices) < 2 and not on_gpus:
+        rewrites = len(devices) > 1 or self._accumulates(graph or tf.get_default_graph())
+        if not rewrites and not on_gpus:
             return config
         made = tf.ConfigProto()
         if config is not None:
@@ -89,7 +93,7 @@ class Activation:
             made.gpu_options.visible_device_list = self.options.shown_gpus(made.gpu_options.visible_device_list)
         else:
             made.device_count["CPU"] = max(len(devices), made.device_count["CPU"])
-        if len(devices) > 1:
+        if rewrites:
             made.inter_op_parallelism_threads = made.inter_op_parallelism_threads or max(2 * len(devices), 4)
             made.allow_soft_placement = True
             graph_optimizer.limit(made, graph, len(devices), on_gpus)

@@ -18,7 +18,8 @@ import tensorflow.compat.v1 as tf
 from whale import _tf
 from whale.annotations.capture import capture
 from whale.annotations.checks import check_closed, check_nonempty, check_size
-from whale.annotations.state import annotations_of
+from whale.annotations.state import Annotations, annotations_of
+from whale.annotations.variables import complete
 from whale.ir.program import Program, TensorType
 from whale.rewriter.fetches import merge_rules
 from whale.rewriter.keys import KeyAllocator
@@ -100,9 +101,17 @@ class Binding:
             request = requested(said, self.options)
             if request is not None and (len(request.stages) > 1 or request.micro_batches > 1):
                 self._pipelining = Pipelining(request, said, plan.devices)
+        self.mesh = dataclasses.replace(self.mesh, local=self._draws_locally(said))
         if self._pipelining is not None:
             self.program = self._pipelining.extend(self.program, graph)
             self.mesh = self._pipelining.mesh(self.mesh)
+        elif self.mesh.local:
+            self.program = complete(self.program, graph)
+
+    def _draws_locally(self, said: Annotations | None) -> bool:
+        """Whether every copy draws its own batch."""
+        mode = self.options.batch or self.options.plan().batch or self.options.config.batch.mode
+        return (mode or ("global" if said is None else "local")) == "local"
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -147,7 +156,8 @@ class Binding:
 
     def _fed(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> dict[Any, Any]:
         by_name = {t.name: v for t, v in feeds}
-        return {handle: _value(feed, by_name[feed.tensor], plan.prepared.shares) for handle, feed in plan.feeds}
+        mesh = plan.prepared.mesh or self.mesh
+        return {handle: _value(feed, by_name[feed.tensor], mesh.shares) for handle, feed in plan.feeds}
 
     def verbatim(
         self,
@@ -232,13 +242,7 @@ class Binding:
 
     def _prepare(self, run: Run, like: Mapping[str, int] | None) -> Plan:
         said = annotations_of(self.session.graph)
-        mode = (
-            self.options.batch
-            or self.options.plan().batch
-            or self.options.config.batch.mode
-            or ("global" if said is None else "local")
-        )
-        self.mesh = dataclasses.replace(self.mesh, local=mode == "local")
+        self.mesh = dataclasses.replace(self.mesh, local=self._draws_locally(said))
         merges = merge_rules(said.collections) if said is not None and like is None else {}
         self._prepared += 1
         number = self._prepared
@@ -257,7 +261,7 @@ class Binding:
                 pipelining=self._pipelining,
             )
         if prepared.cut:
-            self.mirrors.make(prepared.mirrored, self.program, self.mesh)
+            self.mirrors.make(prepared.mirrored, self.program, prepared.mesh or self.mesh)
             _tf.extend_session(self.session)  # takes time in proportion to the whole graph: once for all
         if like is None:
             self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else report)

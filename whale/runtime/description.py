@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whale.errors import PlanError
-from whale.ir.program import Op
+from whale.ir.program import Op, Phase
 from whale.planner.cut import Choice
 from whale.rewriter.mesh import Lowered, Mesh
 from whale.runtime.pipeline_text import order_lines, pipeline_lines
@@ -83,7 +83,7 @@ def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh, unrolled: str = "")
         lines.append(f"a copy of the graph per micro-batch, no loop: {unrolled}")
     whole = [(op, analysis.decisions[op.name]) for op in analysis.order.ops]
     for op, decision in whole:
-        if decision.declined:
+        if decision.declined and op.phase is not Phase.UPDATE:
             lines.append(f"whole: {_where(op)}: {decision.declined}")
     rough = sorted({d.approximate for _, d in whole if d.approximate})
     lines.extend(f"approximate: {text}" for text in rough)

@@ -75,8 +75,8 @@ class Prepared:
     """By tensor where a batch enters: the dim that is cut."""
     sent: tuple[str, ...] = ()
     """Nodes that send random ops their inputs; a run that is not cut, or that observes, runs them besides."""
-    shares: tuple[int, ...] = ()
-    """Relative share of a fed batch of each copy."""
+    mesh: Mesh | None = None
+    """The copies, of a run that is cut."""
     approximate: bool = False
     """Whether the script chose to give up exactness somewhere."""
 
@@ -227,7 +227,7 @@ def prepare(
         lowered.observed,
         {source.tensor: source.dim for source in choice.analysis.sources},
         lowered.sent,
-        mesh.shares,
+        mesh,
         any(decision.approximate for decision in choice.analysis.decisions.values()),
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
@@ -278,6 +278,25 @@ def _staged(subject: _Subject, mesh: Mesh, pipelining: Pipelining) -> tuple[_Sub
     return dataclasses.replace(subject, program=program, ordered=ordered), mesh
 
 
+def _whole_updates(subject: _Subject, sources: tuple[Source, ...], run: Run, mesh: Mesh) -> dict[str, str]:
+    """The ops that read rows of gradients for an update, where these rows are to be put together first.
+
+    With micro-batches, what an update does with rows (to add up equal ones) is done once, not for each of them. And
+    where every copy draws a batch of the size that the script wrote, the script's means are each copy's own: a sum over
+    the copies is averaged for it, and rows are scaled (``Totals.as_gradient``) before anything is done with them.
+    """
+    own = mesh.local and any(s.static is not None and s.tensor not in run.feeds for s in sources)
+    if not own and not mesh.has_micro_batches:
+        return {}
+    backward = {op.name for op in subject.ordered.ops if op.phase is Phase.BACKWARD}
+    reason = "rows of a gradient are put together before they are read"
+    return {
+        op.name: reason
+        for op in subject.ordered.ops
+        if op.phase is Phase.UPDATE and any(split_tensor(tensor)[0] in backward for tensor in op.inputs)
+    }
+
+
 def _choose(
     subject: _Subject,
     run: Run,
@@ -294,6 +313,8 @@ def _choose(
         sync=not mesh.local and mesh.pipeline is None and mesh.micro_batches == 1 if sync is None else bool(sync),
         independent=mode == "independent" or (not mode and mesh.local),
         shares=mesh.pieces,
+        sure=subject.program is subject.user,
+        whole_ops=_whole_updates(subject, sources, run, mesh),
         drawn=frozenset(s.tensor for s in sources if s.tensor not in run.feeds) if mesh.local else frozenset(),
         summed=summed_once(subject.ordered.ops, mesh.stage) if mesh.has_micro_batches else frozenset(),
         shapes=run.shapes,

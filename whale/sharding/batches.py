@@ -48,6 +48,8 @@ class Batches:
         """Relative share of each copy; empty where the copies are not known."""
         self.known = known
         """Sizes in this run of dims that the script leaves open, by name."""
+        self.sure = True
+        """Whether all sizes that the graph states are true."""
         self.clash: tuple[Dim, Dim] | None = None
         """Two sizes, neither of them one, that must be equal and are not in this run: TensorFlow refuses it."""
         self._batches: list[Batch] = []
@@ -128,7 +130,7 @@ class Batches:
 
     def must_agree(self, size: Dim, other: Dim) -> bool:
         """Takes note of two sizes that TensorFlow wants to be equal; False where they are known to be different."""
-        if not self.differ(size, other):
+        if not self.sure or not self.differ(size, other):
             return True
         if self.clash is None and 1 not in (self.number(size), self.number(other)):
             self.clash = size, other

@@ -98,12 +98,16 @@ class Request:
     """Sources that every copy draws for itself."""
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict[str, tuple[int, ...]])
     """Shapes of the values fed in the run at hand."""
+    sure: bool = True
+    """Whether all shapes that the graph states are true. In a branch that is not taken of a v2 conditional's gradient
+    they are those of the other branch."""
 
 
 def propagate(request: Request, sources: tuple[Source, ...]) -> Analysis:
     """Places every tensor, given where the sources are cut."""
     known = {f"{tensor}[{i}]": size for tensor, shape in request.shapes.items() for i, size in enumerate(shape)}
     batches = Batches(request.shares, known)
+    batches.sure = request.sure
     numbers = {s.tensor: batches.add(s.tensor, s.static, s.count) for s in sources}
     loops = SampleLoops(request.order)
     while True:

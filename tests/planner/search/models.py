@@ -39,7 +39,7 @@ def known() -> Coefficients:
 
 
 def block(flops: float, parameters: int, kept: float, output: float, fixed: float = 0.0) -> Block:
-    """A product: ``flops`` a sample and ``fixed`` for each micro-batch; what it keeps and hands on in elements a sample."""
+    """A product: ``flops`` a sample, ``fixed`` a micro-batch; what it keeps and hands on in elements a sample."""
     return Block(
         name="block",
         work=(

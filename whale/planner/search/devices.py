@@ -29,9 +29,9 @@ class Kind:
         return float(self.memory_bytes) if self.memory_bytes else math.inf
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Pool:
-    """Equal devices of one machine."""
+    """Equal devices of one machine; a search has one object for each."""
 
     kind: Kind
     machine: str

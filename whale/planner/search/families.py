@@ -75,7 +75,14 @@ class Judged:
 
     @functools.cached_property
     def _short(self) -> dict[str, float]:
-        return self.estimate.short
+        # Devices that are alike share one object, and a large cluster has few of them.
+        totals = {id(use): use.total for use in self.estimate.memory.values()}
+        found: dict[str, float] = {}
+        for device, use in self.estimate.memory.items():
+            limit = self.estimate.limits[device]
+            if limit is not None and totals[id(use)] > limit:
+                found[device] = totals[id(use)] - limit
+        return found
 
     @property
     def seconds(self) -> float:

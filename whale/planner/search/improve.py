@@ -20,10 +20,19 @@ from whale.planner.search.stages import RowKind, cut_stages
 from whale.planner.search.standings import better
 from whale.planner.search.tables import Setting
 
+_TASKS = 400_000
+"""Tasks that the simulations of one improvement may go through."""
+
+_FEWEST = 8
+"""Simulations of an improvement, however large."""
+
+_DEEP = 8
+"""GPipe keeps all micro-batches; with so many times the stages, others do the same in less memory."""
+
 
 def improve(space: Space, judged: Judged, budget: int) -> Judged:
     """Takes the best step until there is none, or so many plans were simulated."""
-    spent = 0
+    spent, budget = 0, min(budget, max(_FEWEST, _TASKS // _size(judged.plan)))
     while spent < budget:
         best = judged
         for plan in itertools.islice(_steps(space, judged.plan), budget - spent):
@@ -35,6 +44,11 @@ def improve(space: Space, judged: Judged, budget: int) -> Judged:
             break
         judged = best
     return judged
+
+
+def _size(plan: ParallelPlan) -> int:
+    """What a simulation of a plan has to go through: tasks and devices."""
+    return 2 * len(plan.stages) * min(plan.micro_batches, 3 * len(plan.stages)) + 10 * len(plan.devices)
 
 
 def _steps(space: Space, plan: ParallelPlan) -> Iterator[ParallelPlan]:
@@ -49,7 +63,8 @@ def _steps(space: Space, plan: ParallelPlan) -> Iterator[ParallelPlan]:
 def _other_schedules(space: Space, plan: ParallelPlan) -> Iterator[ParallelPlan]:
     if plan.rows > 1 and plan.micro_batches > 1:
         for name in space.options.schedules:
-            if name not in (plan.schedule, "interleaved"):
+            useless = name == "gpipe" and plan.micro_batches > _DEEP * plan.rows
+            if name not in (plan.schedule, "interleaved") and not useless:
                 yield dataclasses.replace(plan, schedule=name)
 
 

@@ -23,7 +23,13 @@ from whale.planner.search.shares import Taker, share
 from whale.planner.search.space import Space
 from whale.planner.search.stages import RowKind, cut_stages
 from whale.planner.search.tables import Setting
-from whale.planner.search.waiting import Waiting
+from whale.planner.search.waiting import Looks, Waiting
+
+_PART = 4
+"""Bounds of replicas side by side are close to the simulation, so that fewer of them are simulated."""
+
+_STAGES = (1, 2, 4)
+"""Lengths of pipelines; longer ones of unequal replicas have unequal stages at common cuts."""
 
 _MANY_TIMES = 3
 """A replica's share over the average one, at most, for bounds."""
@@ -51,6 +57,11 @@ class _Case:
         return (self.kinds, self.counts, self.stages, self.parts, self.micro_batches, self.variant[1])
 
     @property
+    def undivided(self) -> tuple[object, ...]:
+        """A case of one stage without its micro-batches: the fewest that memory allows are the fastest."""
+        return (self.kinds, self.counts, self.stages, self.parts, self.variant) if self.stages == 1 else ()
+
+    @property
     def family(self) -> Family:
         """The family of the case's plans, as a rule."""
         recompute = self.variant[0] is not Recompute.NONE
@@ -61,13 +72,16 @@ def search_mixed(space: Space) -> None:
     """Proposes plans with unequal shares, and for comparison equal ones."""
     waiting = Waiting(space)
     settled: set[tuple[object, ...]] = set()
+    looks = Looks(space)
     for case in sorted(_cases(space), key=lambda case: case.bound):
         known = case.family in space.standings.families
-        if case.bound >= space.limit(case.family) or (known and case.setting in settled):
+        if known and (case.setting in settled or case.undivided in settled):
+            continue
+        if not looks.worth(case.family, case.bound):
             continue
         for bound, plan in (*_unequal(space, case, settled), *_equal(space, case)):
             waiting.push(bound, family_of(plan), functools.partial(_only, plan))
-    waiting.finish()
+    waiting.finish(_PART)
 
 
 def _only(plan: ParallelPlan) -> tuple[ParallelPlan]:
@@ -76,7 +90,7 @@ def _only(plan: ParallelPlan) -> tuple[ParallelPlan]:
 
 def _cases(space: Space) -> Iterator[_Case]:
     most = space.options.global_batch
-    stage_counts = [s for s in (1, 2, 4, 8, 16) if s <= space.max_stages]
+    stage_counts = [s for s in _STAGES if s <= space.max_stages]
     if space.options.stages:
         stage_counts = [space.tables.count]
     for stages, parts, kinds in itertools.product(stage_counts, space.group_sizes, _kind_sets(space)):
@@ -88,6 +102,8 @@ def _cases(space: Space) -> Iterator[_Case]:
             units = most // micro_batches
             if len(kinds) == 1 and units % counts[0] == 0:
                 continue  # equal shares: replicas that are alike
+            if 2 * units < sum(counts):
+                continue  # most replicas would be idle
             for variant in space.variants(parts):
                 # No replica takes more than a few times the average.
                 setting = Setting(min(units, _MANY_TIMES * -(-units // sum(counts))), parts, *variant)
@@ -109,7 +125,9 @@ def _bound(
     """All samples at the rate that each device has on the largest micro-batch there is, where it is most efficient, and
     the reduction of stages of equal size that the last backward pass does not hide."""
     rate = sum(count * stages * most.samples / space.whole_seconds(kind, most) for kind, count in zip(kinds, counts))
-    piece = space.options.global_batch / micro_batches / rate
+    # Stages that are filled one after the other, as in the bound of ``uniform.py``.
+    filled = sum((1 - 1 / micro_batches) ** stage for stage in range(stages)) / stages
+    piece = space.options.global_batch / micro_batches / rate / filled
     return micro_batches * piece + _exposed(space, kinds, counts, stages, most.parts, piece)
 
 
@@ -137,8 +155,11 @@ def _unequal(space: Space, case: _Case, settled: set[tuple[object, ...]]) -> Ite
     found = share(takers, units)
     if found is None:
         return
-    if case.variant[0] is Recompute.NONE and all(taker.cap == units for taker in takers):
-        settled.add(case.setting)
+    if all(taker.cap == units for taker in takers):
+        if case.stages == 1:
+            settled.add(case.undivided)
+        if case.variant[0] is Recompute.NONE:
+            settled.add(case.setting)
     samples = [[n for n in given if n] for given in found.samples]
     counts = [len(given) for given in samples]
     piece = found.seconds / case.micro_batches

@@ -39,7 +39,7 @@ class SearchOptions:
     """Longer chains are merged into so many units before stages are cut."""
     exhaustive_limit: int = 20_000
     """A space of at most so many (layout, cut, share) combinations is looked at as a whole."""
-    simulations: int = 60
+    simulations: int = 32
     """How many plans of a larger space are simulated before the best is improved."""
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from whale.planner.search.tables import Tables
 from whale.planner.search.uniform import search_uniform
 from whale.planner.search.world import Judge
 
-_LEADERS = 6
+_LEADERS = 4
 """Families whose best plans are improved."""
 
 
@@ -131,7 +131,7 @@ def _report(standings: Standings, exact: bool, clock: _Clock) -> Found:
         left_out = Loser(family_of(faster.plan), faster, what)
     return Found(
         plan=best.plan,
-        estimate=best.estimate,
+        estimate=standings.judge.whole_step(best.plan),
         runners_up=_losers(standings, best),
         left_out=left_out,
         exact=exact,

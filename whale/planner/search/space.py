@@ -98,6 +98,7 @@ class Space:
         group = self.sample_group(pool, setting.parts)
         return self.tables.table(pool.kind.model, setting, group, self.topology)
 
+    @functools.lru_cache(maxsize=1 << 16)  # noqa: B019 - lives as long as one search
     def whole_seconds(self, kind: Kind, setting: Setting) -> float:
         """Forward and backward pass of a micro-batch through the whole model on one group of a kind."""
         pool = next(pool for pool in self.pools_of(kind) if pool.capacity(setting.parts))
@@ -128,7 +129,8 @@ class Space:
         small, large = (all_reduce_seconds(self.topology, members, size, 1.0) for size in (1.0, 1e9))
         return small, (large - small) / 1e9
 
-    def stage_seconds(self, kind: Kind, setting: Setting, cuts: Sequence[int]) -> list[float]:
+    @functools.lru_cache(maxsize=1 << 16)  # noqa: B019 - lives as long as one search
+    def stage_seconds(self, kind: Kind, setting: Setting, cuts: tuple[int, ...]) -> list[float]:
         """Forward and backward pass of a micro-batch through stages that all are on one kind."""
         pool = next(pool for pool in self.pools_of(kind) if pool.capacity(setting.parts))
         group = self.sample_group(pool, setting.parts)
@@ -147,6 +149,10 @@ class Space:
     def limit(self, family: Family) -> float:
         """Plans of a family whose bound is not below this need no look."""
         return self.standings.limit(family, self.executable(family))
+
+    def to_beat(self, family: Family) -> float:
+        """The step that a plan of a family has to beat."""
+        return self.standings.to_beat(self.executable(family))
 
     @functools.cached_property
     def schedule(self) -> ScheduleName:

@@ -95,6 +95,8 @@ def cut_stages(
         levels.append(level)
         if best is not None and (not exactly or size == stages):
             found.append(_traced(best, levels))
+        if not np.isfinite(level.seconds).any():
+            break  # nothing to put a stage in front of
     return sorted(found, key=lambda cut: cut.seconds)
 
 

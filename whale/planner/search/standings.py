@@ -63,6 +63,10 @@ class Standings:
             return math.inf
         if self._attempts[family] < _ATTEMPTS:
             return known.seconds if known.fits else math.inf
+        return self.to_beat(executable)
+
+    def to_beat(self, executable: bool) -> float:
+        """The best step so far, of the plans that can run today or of all."""
         rival = self.executable if executable else self.best
         return rival.seconds if rival else math.inf
 

@@ -1,10 +1,9 @@
 """Plans whose replicas are alike: R copies of one pipeline, each stage on any kind of devices.
 
-For every R, sizes of tensor-parallel groups, recomputation and micro-batch size, the cut and the kinds of the stages
-are found by the programme of ``stages.py``. Settings are taken in the order of a bound that needs no cut, so that most
-are never cut: with C seconds of work for a micro-batch on the fastest kind, S stages and M micro-batches take at least
-``C / (1 - (1 - 1/M)^S)`` (stages whose sizes shrink by 1 - 1/M would all end together), and at least
-``M / sum_k (rows_k / C_k)``.
+For every R, sizes of groups, recomputation and micro-batch size, the cut and the kinds of the stages are found by the
+programme of ``stages.py``. Settings are taken in the order of a bound that needs no cut, so that most are never cut.
+With V the pipeline bound of M micro-batches, stage s takes at most ``V / M (1 - 1/M)^s`` for one, so that with C_s
+seconds for the whole model on the devices of stage s, the fastest first, ``V >= M / sum_s (1 - 1/M)^s / C_s``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from whale.planner.search.placing import place
 from whale.planner.search.space import Space
 from whale.planner.search.stages import Cut, RowKind, count_usages, cut_stages
 from whale.planner.search.tables import Setting
-from whale.planner.search.waiting import Waiting
+from whale.planner.search.waiting import Looks, Waiting
 
 _MAX_USAGES = 600
 """Pipelines are kept short enough that the programme goes over no more numbers of rows."""
@@ -62,9 +61,10 @@ def search_uniform(space: Space) -> None:
     """Proposes plans with equal replicas."""
     waiting = Waiting(space)
     settled: set[tuple[object, ...]] = set()
+    looks = Looks(space)
     for case in sorted(_cases(space), key=lambda case: case.bound):
         families = list(_families(case))
-        if all(case.bound >= space.limit(family) for family in families):
+        if not any([looks.worth(family, case.bound) for family in families]):
             continue
         if case.setting in settled and all(family in space.standings.families for family in families):
             continue
@@ -136,25 +136,28 @@ def _cases_of(
 
 
 def _bound(work: Sequence[float], rows: Sequence[int], stages: int, micro_batches: int) -> float:
-    usable = [(seconds, count) for seconds, count in zip(work, rows) if count]
-    fastest = min(seconds for seconds, _ in usable)
-    filled = fastest / (1 - (1 - 1 / micro_batches) ** stages)
-    left, rate = stages, 0.0
-    for seconds, count in sorted(usable):
-        rate += min(count, left) / seconds if seconds else math.inf
-        left -= min(count, left)
-    return max(filled, micro_batches / rate)
+    usable = sorted((seconds, count) for seconds, count in zip(work, rows) if count)
+    rate, shrunk = 0.0, 1.0
+    for seconds, count in usable:
+        for _ in range(min(count, stages)):
+            rate += shrunk / seconds if seconds else math.inf
+            shrunk *= 1 - 1 / micro_batches
+        stages -= min(count, stages)
+    return micro_batches / rate
 
 
 def _cuts_of(space: Space, case: _Case, settled: set[tuple[object, ...]]) -> list[Cut]:
     """The best cuts of a setting. Where no memory cap binds, recomputation would only cost time: settled."""
-    free = _cut(space, case, capped=False)
-    if all(_fits(space, case, cut) for cut in free[:_CUTS]):
-        if case.variant[0] is Recompute.NONE:
+    if case.variant[0] is Recompute.NONE:
+        free = _cut(space, case, capped=False)
+        if all(_fits(space, case, cut) for cut in free[:_CUTS]):
             settled.add(case.setting)
-        return free[:_CUTS]
+            return free[:_CUTS]
+    capped = _cut(space, case, capped=True)
+    if capped or all(family in space.standings.families for family in _families(case)):
+        return capped[:_CUTS]
     # Where nothing fits, the longest pipeline says what is missing.
-    return _cut(space, case, capped=True)[:_CUTS] or sorted(free, key=lambda cut: -len(cut.kinds))[:1]
+    return sorted(_cut(space, case, capped=False), key=lambda cut: -len(cut.kinds))[:1]
 
 
 def _fits(space: Space, case: _Case, cut: Cut) -> bool:

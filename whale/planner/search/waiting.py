@@ -19,6 +19,25 @@ _FEW = 2
 """How many that are."""
 
 
+_LOOKS = 4
+"""Cases of a family that are solved only to say why it lost."""
+
+
+class Looks:
+    """Decides which cases are solved: all whose bound is below the best, and of each family a few more."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._counts: dict[Family, int] = {}
+
+    def worth(self, family: Family, bound: float) -> bool:
+        """Whether a case of a family is to be solved."""
+        if bound >= self.space.limit(family):
+            return False
+        count = self._counts[family] = self._counts.get(family, 0) + 1
+        return count <= _LOOKS or bound < self.space.to_beat(family)
+
+
 class Waiting:
     """A queue of proposals. Bounds leave out shared links and bubbles, so the best few are simulated, not the best."""
 
@@ -45,9 +64,9 @@ class Waiting:
                 most -= 1
                 self._consider(make)
 
-    def finish(self) -> None:
-        """Simulates as many as the options allow."""
-        self.simulate(self.space.options.simulations)
+    def finish(self, part: int = 1) -> None:
+        """Simulates as many as the options allow, or a part of them."""
+        self.simulate(-(-self.space.options.simulations // part))
 
     def _consider(self, make: Make) -> None:
         for plan in make():

@@ -1,7 +1,7 @@
 """The version that scripts read from ``tensorflow.python.framework.versions``: the last of TensorFlow 1.
 
-Public scripts import ``__version__`` from this private file to choose among the ways of TensorFlow 1, and give up at 2.0.
-``tf.__version__`` stays what is installed. So does what TensorFlow writes into the graphs that it exports: its own
+Public scripts import ``__version__`` from this private file to choose among the ways of TensorFlow 1, and give up at
+2.0. ``tf.__version__`` stays what is installed. So does what TensorFlow writes into the graphs that it exports: its own
 modules reach the real module as an attribute of ``tensorflow.python.framework``, and only an import of names from the
 file meets the stand-in.
 """

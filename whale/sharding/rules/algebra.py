@@ -83,7 +83,27 @@ def einsum(call: Call) -> Decision:
     return contract(call, tuple(labels), out)
 
 
+def fourier(call: Call) -> Decision:
+    """FFT and its kin: of each sample by itself, where the batch is none of the dims that are transformed."""
+    fact, rest = call.ins[0], len(call.ins) - 1
+    others: list[Want] = [REPLICATED] * rest
+    kept = None if fact.dims is None else (*fact.dims[: -_transformed(call)], *(None,) * _transformed(call))
+    if fact.sharded is None:
+        if is_partial(fact):
+            return call.decide([None, *others], call.fact(PARTIAL, kept))
+        return call.decide([REPLICATED, *others], call.fact(REPLICATED, kept))
+    if fact.sharded.dim >= call.rank(0) - _transformed(call):
+        raise Decline("transforms along the batch")
+    return call.decide([None, *others], call.fact(fact.sharded, kept))
+
+
+def _transformed(call: Call) -> int:
+    """Number of last dims that a Fourier transform runs over."""
+    return {"2D": 2, "3D": 3}.get(call.op.type[-2:], 1)
+
+
 RULES: dict[str, Rule] = {
+    **{f"{name}{dims}": fourier for name in ("FFT", "IFFT", "RFFT", "IRFFT") for dims in ("", "2D", "3D")},
     "MatMul": matmul,
     "BatchMatMul": batch_matmul,
     "BatchMatMulV2": batch_matmul,

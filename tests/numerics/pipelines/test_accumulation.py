@@ -1,0 +1,121 @@
+"""Gradient accumulation: micro-batches that go through one copy of the graph, one after another, equal one device."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import whale as wh
+from tests.numerics.pipelines import models
+from tests.numerics.pipelines.compare import on_one_device, same, script_case
+from tests.numerics.pipelines.scopes import NoScopes
+from tests.numerics.runner import Setting, run
+from whale.cluster import Cluster
+from whale.runtime.activation import activate
+from whale.runtime.options import Options
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+def accumulating(micro_batches: int, devices: int, mode: str) -> Setting:
+    """Whale with micro-batches and without stages."""
+
+    @contextlib.contextmanager
+    def setting() -> Iterator[Sequence[Any]]:
+        config = {"batch.mode": mode, "random.mode": "exact", "pipeline.num_micro_batch": micro_batches}
+        options = Options(cluster=Cluster.local(devices), config=wh.Config(config), quiet=True)
+        with activate(options) as activation:
+            yield activation.reports
+
+    return setting
+
+
+class Unscoped(NoScopes):
+    """No scopes, of a script that runs under Whale all the same."""
+
+
+def _without_scopes(script: Any, tf: Any, record: Any, workdir: Path) -> None:
+    script(tf, record, workdir, Unscoped())
+
+
+def trained(script: Any, micro_batches: int, devices: int, mode: str = "global") -> tuple[Any, Any]:
+    """What a script records, and the report of its training step."""
+    case = dataclasses.replace(script_case(script, None), body=functools.partial(_without_scopes, script))
+    actual, reports = run(case, accumulating(micro_batches, devices, mode))
+    return actual, next(report for report in reports if report.trains and report.cut)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize(
+    "model", [models.mlp, models.language_model, models.lstm, models.bert], ids=lambda m: m.__name__
+)
+def test_a_step_equals_one_device(model: models.Model, devices: int) -> None:
+    script = models.fed(model)
+    actual, report = trained(script, 4, devices)
+    same(on_one_device(script), actual)
+    assert "gradients of 4 micro-batches are accumulated" in report.text()
+    # The longest sequence of a batch bounds the loop of an RNN: all micro-batches are asked for it.
+    assert ("no loop" in report.text()) == (model is models.lstm)
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+def test_draws_of_a_step_equal_one_device_fed_all_of_them(devices: int) -> None:
+    script = models.drawn(models.mlp, 3, 3 * 5 * devices + 4, copies=5 * devices)
+    same(on_one_device(script), trained(script, 5, devices, "local")[0])
+
+
+def rooted(tf: Any, record: Any, workdir: Path, scopes: NoScopes) -> None:
+    """A loss that is the root of a mean: every gradient needs the whole batch's loss first."""
+    x, y = tf.placeholder(tf.float32, [None, 5]), tf.placeholder(tf.float32, [None, 1])
+    hidden = tf.layers.dense(x, 6, tf.tanh)
+    loss = tf.sqrt(tf.reduce_mean(tf.square(tf.layers.dense(hidden, 1) - y)))
+    train = tf.train.GradientDescentOptimizer(0.2).minimize(loss)
+    rng = np.random.RandomState(0)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for rows in (9, 8, 3):
+            record("loss", sess.run([loss, train], {x: rng.randn(rows, 5), y: rng.randn(rows, 1)})[0])
+        record("variables", sess.run(tf.trainable_variables()))
+
+
+def test_a_sum_that_is_needed_on_the_way_gets_a_loop_of_its_own() -> None:
+    actual, report = trained(rooted, 4, 2)
+    same(on_one_device(rooted), actual)
+    assert "2 loops over micro-batches" in report.text()
+
+
+def normed(tf: Any, record: Any, workdir: Path, scopes: NoScopes) -> None:
+    """Largest activations over the batch in the middle of the model: no micro-batch may go on before all are there."""
+    x, y = tf.placeholder(tf.float32, [None, 5]), tf.placeholder(tf.float32, [None, 1])
+    hidden = tf.layers.dense(x, 6, tf.tanh)
+    hidden = hidden / tf.stop_gradient(tf.reduce_max(tf.abs(hidden), 0))
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, 1) - y))
+    train = tf.train.GradientDescentOptimizer(0.2).minimize(loss)
+    rng = np.random.RandomState(0)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for rows in (9, 8):
+            record("loss", sess.run([loss, train], {x: rng.randn(rows, 5), y: rng.randn(rows, 1)})[0])
+
+
+def test_what_cannot_go_through_a_loop_is_a_copy_per_micro_batch() -> None:
+    actual, report = trained(normed, 3, 2)
+    same(on_one_device(normed), actual)
+    assert "no loop: Max " in report.text()
+
+
+def test_many_micro_batches_are_not_many_copies() -> None:
+    script = models.fed(models.mlp)
+    few, many = (trained(script, micro_batches, 1)[1].ops for micro_batches in (2, 64))
+    assert many == few
