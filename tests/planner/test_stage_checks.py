@@ -9,7 +9,7 @@ import pytest
 from tests.planner.staged import FIRST, SECOND, THIRD, made, stages, trained, two_stages, with_ops
 from whale.errors import PlanError
 from whale.ir.program import Phase, Program
-from whale.planner.stage_checks import check, check_gradients, variables_by_stage
+from whale.planner.stage_checks import check, check_gradients
 from whale.planner.task_graphs import assign
 
 
@@ -156,8 +156,3 @@ def test_updates_without_gradients_are_refused() -> None:
 def test_updates_with_gradients_pass() -> None:
     program = two_stages()
     check_gradients(program, assign(program, stages(2), {}), ["wa", "wb"])
-
-
-def test_variables_by_stage() -> None:
-    program = two_stages()
-    assert variables_by_stage(program, assign(program, stages(2), {})) == {0: ["wa"], 1: ["wb"]}

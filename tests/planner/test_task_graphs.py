@@ -152,8 +152,10 @@ def test_the_order_in_which_ops_are_listed_is_the_graph_s_and_the_answer_does_no
         assert of(mixed) == expected
 
 
-def test_forward_ops_without_a_scope_are_counted_by_stage() -> None:
-    assert assign(two_stages(), stages(2), {}).joined == {0: 1, 1: 1}
+def test_forward_ops_without_a_scope_are_told_by_stage() -> None:
+    joined = assign(two_stages(), stages(2), {}).joined
+    assert {stage: len(ops) for stage, ops in joined.items()} == {0: 1, 1: 1}
+    assert all(op.scope is None for ops in joined.values() for op in ops)
 
 
 def test_a_stage_is_told_by_number_name_and_line() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from whale.errors import Site
+from whale.ir.program import Op
 
 UNSTAMPED = -1
 """In the scopes of a stage: the ops that carry no scope's number, where the default strategy was set before them."""
@@ -49,8 +50,8 @@ class TaskGraphs:
     """In data-flow order."""
     of: Mapping[str, int]
     """By op: the number of its stage, from 0."""
-    joined: Mapping[int, int] = dataclasses.field(default_factory=dict[int, int])
-    """By stage: how many ops of no scope joined it by data flow."""
+    joined: Mapping[int, tuple[Op, ...]] = dataclasses.field(default_factory=dict[int, "tuple[Op, ...]"])
+    """By stage: the forward ops of no scope that joined it by data flow."""
 
     def title(self, stage: int) -> str:
         """A stage as people are told of it: its number, the script's name for it, its line."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from whale.errors import PlanError
 from whale.ir.flow import Flow, flow
 from whale.ir.program import Op, Phase, Program, split_tensor
 from whale.ir.task_graphs import TaskGraphs
-from whale.sharding.rules.state import HOLDERS, READERS, holder_of, on_variable, writes_variable
+from whale.sharding.rules.state import READERS, holder_of, on_variable, writes_variable
 
 MOST_NAMED = 3
 """Ops that a message names of each kind of fault."""
@@ -162,12 +162,3 @@ def _named(ops: Iterable[Op]) -> str:
     listed = list(ops)
     texts = [f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "") for op in listed[:MOST_NAMED]]
     return ", ".join(texts) + (f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else "")
-
-
-def variables_by_stage(program: Program, stages: TaskGraphs) -> Mapping[int, list[str]]:
-    """By stage: the trainable variables that it holds."""
-    found: dict[int, list[str]] = {number: [] for number in range(len(stages.stages))}
-    for name, variable in program.variables.items():
-        if variable.trainable and program.ops[name].type in HOLDERS:
-            found[stages.of[name]].append(name)
-    return found

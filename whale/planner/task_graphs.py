@@ -95,14 +95,14 @@ class _Assignment:
         self._unite_loops()
         self._colocate()
 
-    def joined(self) -> dict[int, int]:
+    def joined(self) -> dict[int, tuple[Op, ...]]:
         """By stage: the forward ops that no scope of it holds."""
-        counts = collections.Counter(
-            self.of[name]
-            for name, op in self.ops.items()
-            if op.phase is Phase.FORWARD and op.inputs and op.scope not in self.stage_of_scope
-        )
-        return dict(sorted(counts.items()))
+        found: dict[int, list[Op]] = {}
+        for name, op in self.ops.items():
+            scope = UNSTAMPED if op.scope is None else op.scope
+            if op.phase is Phase.FORWARD and op.inputs and scope not in self.stage_of_scope:
+                found.setdefault(self.of[name], []).append(op)
+        return {stage: tuple(ops) for stage, ops in sorted(found.items())}
 
     def _set(self, op: Op, stage: int | None) -> None:
         if stage is not None:

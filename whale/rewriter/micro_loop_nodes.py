@@ -12,6 +12,7 @@ from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 from whale.rewriter.build import type_attr
 from whale.rewriter.node_types import input_types
 from whale.rewriter.shadow import Origin, set_attributes
+from whale.sharding.order import ENTERS
 
 if TYPE_CHECKING:
     pass
@@ -71,7 +72,7 @@ class Loop:
         copy = node_def_pb2.NodeDef()
         copy.CopyFrom(node)
         copy.name = self.renamed.get(node.name, node.name)
-        if copy.name != node.name and copy.op in ("Enter", "RefEnter"):
+        if self.number > 1 and copy.op in ENTERS:  # also of nodes that only this loop has: a frame is one loop's
             copy.attr["frame_name"].s += f"/again_{self.number}".encode()
         del copy.input[:]
         types = input_types(node)

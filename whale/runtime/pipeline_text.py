@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from whale.ir.program import Op
 from whale.ir.schedule_text import grid
 from whale.rewriter.mesh import Ordered, Pipeline
+
+MOST_NAMED = 3
+"""Ops without a scope that the plan names of each stage."""
 
 
 def pipeline_lines(pipeline: Pipeline, local: bool) -> list[str]:
@@ -18,10 +22,15 @@ def pipeline_lines(pipeline: Pipeline, local: bool) -> list[str]:
         pieces = _counted(micro * replicas, "piece", "pieces")
         lines = [f"batch: global, the script's batch is cut into {pieces} ({copies}); one run is one update"]
     for number, row in enumerate(pipeline.devices):
-        joined = stages.joined.get(number, 0)
-        more = f", {joined} ops without a scope joined it by data flow" if joined else ""
+        joined = stages.joined.get(number, ())
+        more = f", {len(joined)} ops without a scope joined it by data flow: {_named(joined)}" if joined else ""
         lines.append(f"{stages.title(number)} on {', '.join(dict.fromkeys(row))}{more}")
     return lines
+
+
+def _named(ops: tuple[Op, ...]) -> str:
+    texts = [f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "") for op in ops[:MOST_NAMED]]
+    return ", ".join(texts) + (f" and {len(ops) - MOST_NAMED} more" if len(ops) > MOST_NAMED else "")
 
 
 def order_lines(order: Ordered) -> list[str]:

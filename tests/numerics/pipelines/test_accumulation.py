@@ -89,9 +89,24 @@ def rooted(tf: Any, record: Any, workdir: Path, scopes: NoScopes) -> None:
         record("variables", sess.run(tf.trainable_variables()))
 
 
-def test_a_sum_that_is_needed_on_the_way_gets_a_loop_of_its_own() -> None:
-    actual, report = trained(rooted, 4, 2)
-    same(on_one_device(rooted), actual)
+def rooted_sequences(tf: Any, record: Any, workdir: Path, scopes: NoScopes) -> None:
+    """The same over an RNN, whose loop of its own is computed again in the second loop over micro-batches."""
+    x, y = tf.placeholder(tf.float32, [None, 4, 3]), tf.placeholder(tf.float32, [None, 1])
+    hidden = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicRNNCell(5), x, dtype=tf.float32)[0]
+    loss = tf.sqrt(tf.reduce_mean(tf.square(tf.layers.dense(hidden[:, -1], 1) - y)))
+    train = tf.train.GradientDescentOptimizer(0.2).minimize(loss)
+    rng = np.random.RandomState(0)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for rows in (9, 8, 3):
+            record("loss", sess.run([loss, train], {x: rng.randn(rows, 4, 3), y: rng.randn(rows, 1)})[0])
+        record("variables", sess.run(tf.trainable_variables()))
+
+
+@pytest.mark.parametrize("script", [rooted, rooted_sequences], ids=lambda script: script.__name__)
+def test_a_sum_that_is_needed_on_the_way_gets_a_loop_of_its_own(script: Any) -> None:
+    actual, report = trained(script, 4, 2)
+    same(on_one_device(script), actual)
     assert "2 loops over micro-batches" in report.text()
 
 
