@@ -26,15 +26,15 @@ OPTIMIZERS = {
 }
 
 
-def trained(optimizer: str, clips: bool, devices: int | None) -> list[Any]:
-    """Trains a table on draws of 4 rows, on one device (None) of 8; the norms of its gradients, and the table."""
+def trained(optimizer: str, clips: bool, copies: int, devices: int | None) -> list[Any]:
+    """Trains a table on draws of 4 rows, on one device (None) of all copies; its gradients' norms, and itself."""
     tf = start_tensorflow()
     rng = np.random.RandomState(0)
     data = (rng.randint(0, 6, 48).astype(np.int32), rng.randn(48, 3).astype(np.float32))
 
     def script() -> list[Any]:
         with tf.Graph().as_default():
-            rows = tf.data.Dataset.from_tensor_slices(data).batch(4 if devices else 8, drop_remainder=True)
+            rows = tf.data.Dataset.from_tensor_slices(data).batch(4 if devices else 4 * copies, drop_remainder=True)
             ids, y = tf.data.make_one_shot_iterator(rows).get_next()
             table = tf.get_variable("table", [6, 3], initializer=tf.ones_initializer())
             picked = tf.nn.embedding_lookup(table, ids)
@@ -47,7 +47,7 @@ def trained(optimizer: str, clips: bool, devices: int | None) -> list[Any]:
             train = made.apply_gradients(zip(gradients, variables))
             with tf.Session() as sess:
                 sess.run(tf.global_variables_initializer())
-                norms = [sess.run([norm, train])[0] for _ in range(4)]
+                norms = [sess.run([norm, train])[0] for _ in range(12 // copies)]
                 return [norms, sess.run(table)]
 
     if devices is None:
@@ -58,8 +58,13 @@ def trained(optimizer: str, clips: bool, devices: int | None) -> list[Any]:
     return found
 
 
+def test_a_draw_may_have_fewer_rows_than_there_are_devices() -> None:
+    for actual, expected in zip(trained("sgd", True, 6, 6), trained("sgd", True, 6, None)):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5)
+
+
 @pytest.mark.parametrize("clips", [False, True])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_rows_are_scaled_before_they_are_read(optimizer: str, clips: bool) -> None:
-    for actual, expected in zip(trained(optimizer, clips, 2), trained(optimizer, clips, None)):
+    for actual, expected in zip(trained(optimizer, clips, 2, 2), trained(optimizer, clips, 2, None)):
         np.testing.assert_allclose(actual, expected, rtol=2e-5)

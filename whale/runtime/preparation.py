@@ -149,7 +149,9 @@ def prepare(
     copies = len(mesh.copies)
     backward = any(op.phase is Phase.BACKWARD for op in subject.ordered.ops)
     piped = pipelining if subject.trains and backward else None
-    small = [s for s in subject.sources if s.count is not None and s.count < copies and piped is None]
+    drawn = {s.tensor for s in subject.sources if mesh.local and s.tensor not in run.feeds}
+    cut_once = [s for s in subject.sources if s.tensor not in drawn and piped is None]
+    small = [s for s in cut_once if s.count is not None and s.count < copies]
     sources = tuple(s for s in subject.sources if s not in small)
     if copies * mesh.micro_batches == 1 and mesh.pipeline is None:
         return stay("one device")
@@ -315,7 +317,7 @@ def _choose(
         shares=mesh.pieces,
         sure=subject.program is subject.user,
         whole_ops=_whole_updates(subject, sources, run, mesh),
-        drawn=frozenset(s.tensor for s in sources if s.tensor not in run.feeds) if mesh.local else frozenset(),
+        drawn=frozenset(s.tensor for s in sources if mesh.local and s.tensor not in run.feeds),
         summed=summed_once(subject.ordered.ops, mesh.stage) if mesh.has_micro_batches else frozenset(),
         shapes=run.shapes,
     )
