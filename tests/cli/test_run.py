@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -33,6 +34,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         def start(*options: Any) -> Closed:
             seen.append(options)
             return Closed()
+
+        @staticmethod
+        def hidden_launcher() -> contextlib.AbstractContextManager[None]:
+            return contextlib.nullcontext()
 
         @staticmethod
         def tell_if_unused(activation: Any) -> None:
