@@ -170,6 +170,8 @@ class Pipeline:
     """Micro-batches of one replica."""
     schedule: Schedule
     """The order of tasks for training steps."""
+    idle: tuple[str, ...] = ()
+    """Devices that no stage is on."""
 
     @functools.cached_property
     def lead_of(self) -> tuple[tuple[int, ...], ...]:

@@ -98,7 +98,7 @@ class Wrapping:
         bodies = {number: self._body(number) for number in range(1, loops + 1)}
         again = self._check_repeated(bodies)
         result: list[node_def_pb2.NodeDef] = [node for name, node in self.nodes.items() if name not in self.level]
-        finished: dict[str, str] = dict[str, str]()
+        finished: dict[str, str] = {}
         taken: set[str] = set()
         for number, body in bodies.items():
             for copy in range(len(self.devices)):

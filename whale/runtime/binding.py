@@ -164,13 +164,11 @@ class Binding:
         targets: Sequence[tf.Operation],
         fetches: Sequence[tf.Tensor],
         feeds: Sequence[tuple[tf.Tensor, Any]],
-        options: Any = None,
-        metadata: Any = None,
-        sent: Sequence[Any] | None = None,
+        options: Any,
+        metadata: Any,
+        sent: Sequence[Any],
     ) -> list[Any]:
         """The user's own ops, on the first device; ``sent`` are the nodes that send random ops their inputs."""
-        if sent is None:
-            sent = self.senders(targets, fetches, [t for t, _ in feeds])
         values = {_output(t): v for t, v in feeds}
         handles = [*(o._c_op for o in targets), *sent]
         return self._step(options, values, [_output(t) for t in fetches], handles, metadata)

@@ -25,6 +25,8 @@ def pipeline_lines(pipeline: Pipeline, local: bool) -> list[str]:
         joined = stages.joined.get(number, ())
         more = f", {len(joined)} ops without a scope joined it by data flow: {_named(joined)}" if joined else ""
         lines.append(f"{stages.title(number)} on {', '.join(dict.fromkeys(row))}{more}")
+    if pipeline.idle:
+        lines.append(f"idle: {', '.join(pipeline.idle)} (more devices than stages, and one replica)")
     return lines
 
 

@@ -76,7 +76,7 @@ class Pipelining:
         """A copy per micro-batch also where there is one stage: what cannot go through a loop one after another."""
         micro_batches = self.request.micro_batches
         devices = self.dealt.of_copies(micro_batches)
-        pipeline = Pipeline(self.stages, devices, micro_batches, self.dealt.schedule)
+        pipeline = Pipeline(self.stages, devices, micro_batches, self.dealt.schedule, self.dealt.idle)
         shares = mesh.pieces if not self.staged else (1,) * len(devices[0])
         return dataclasses.replace(mesh, devices=devices[0], shares=shares, micro_batches=1, pipeline=pipeline)
 
