@@ -24,8 +24,9 @@ from scipy.stats import spearmanr
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.cost_cases import Case, Skip
 from benchmarks.cost_predict import Predictor
-from benchmarks.cost_rows import Case, Skip, read_cases
+from benchmarks.cost_rows import read_cases
 from whale.cost_model import Coefficients, packaged_coefficients, read_coefficients
 
 TIMES = ("seconds", "flops", "block", "collective")

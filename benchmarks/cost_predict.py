@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from benchmarks.cost_rows import Case
+from benchmarks.cost_cases import Case
 from benchmarks.graphs.chains import chain
 from whale.cost_model import (
     Chain,
@@ -35,7 +35,7 @@ class Predictor:
             group = [world.topology.device(name) for name in plan.devices]
             return all_reduce_seconds(world.topology, group, case.size)
         assert case.model is not None
-        blocks = chain(case.model, world.runtime.fused)
+        blocks = chain(case.model, world.runtime.fusion)
         if case.quantity == "block":
             return self._block(blocks, plan, world)
         if case.quantity in ("seconds", "flops"):

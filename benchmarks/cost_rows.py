@@ -6,77 +6,22 @@ A row that cannot be a case is skipped for a named reason. Nothing here depends 
 from __future__ import annotations
 
 import csv
-import dataclasses
-import functools
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
-from benchmarks.graphs.chains import chain
+from benchmarks.cost_cases import Case, Quantity, Setup, Skip
+from benchmarks.cost_machines import GIB, cluster_of, find_machine, uniform
+from benchmarks.cost_stages import even_stages, layers_of, listed_stages, place
 from benchmarks.graphs.sizes import Convolutional, Model, Transformer
-from whale.cluster import Cluster, DeviceGroup, Host, Link
+from whale.cluster import Cluster
 from whale.cost_model import ParallelPlan, Recompute, StagePlan
 
 Row = Mapping[str, str]
 
-Quantity = Literal[
-    "seconds",
-    "memory",
-    "state bytes",
-    "activation bytes",
-    "activation ratio",
-    "collective",
-    "block",
-    "flops",
-    "out of memory",
-]
-
-GIB = 2**30
 MIB = 2**20
 VOCABULARY = 51200
 """Of GPT where a table does not say."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Skip:
-    """A row that is no case, and what kind of row it is."""
-
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Setup:
-    """What a plan runs on and with."""
-
-    cluster: Cluster
-    runtime: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A measurement and all that a prediction of it needs."""
-
-    table: str
-    """The table it is from."""
-    plan_key: str
-    """Equal for rows that measure the same plan."""
-    group: str
-    """Model and device count: plans of one group compete."""
-    quantity: Quantity
-    measured: float
-    """Seconds, bytes, or a part of 1."""
-    setup: Setup
-    model: Model | None = None
-    plan: ParallelPlan | None = None
-    size: float = 0.0
-    """Bytes of a collective."""
-
-    @property
-    def held_back(self) -> bool:
-        """Whether it is kept from the fit: every other plan, by a hash of the plan."""
-        return zlib.crc32(self.plan_key.encode()) % 2 == 1
 
 
 def read_cases(path: Path) -> Iterator[Case | Skip]:
@@ -97,7 +42,7 @@ def read_cases(path: Path) -> Iterator[Case | Skip]:
 
 # -- models ------------------------------------------------------------------------------------------------------
 
-_OPT = Transformer(24, 1024, 16, 2048, 50304)
+_OPT = Transformer(24, 1024, 16, 2048, 50304, tied=False)
 _NEO = Transformer(32, 2560, 20, 2048, 50304, head="none")
 
 
@@ -131,140 +76,7 @@ def _whole(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-# -- clusters ----------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class _Machine:
-    """The machines of a table."""
-
-    model: str
-    memory: int
-    size: int
-    """Devices on one."""
-    network: float
-    """Bytes per second between two, nominal."""
-
-
-_MACHINES: tuple[tuple[str, _Machine], ...] = (
-    ("A100-SXM-80GB", _Machine("A100", 80, 8, 200e9)),
-    ("A100-SXM-40GB", _Machine("A100", 40, 8, 200e9)),
-    ("A100-40GB", _Machine("A100", 40, 8, 200e9)),
-    ("A100-40", _Machine("A100", 40, 4, 12.5e9)),
-    ("A100-80", _Machine("A100", 80, 4, 25e9)),
-    ("A100", _Machine("A100", 80, 8, 100e9)),
-    ("H100", _Machine("H100", 80, 8, 400e9)),
-    ("V100-SXM3", _Machine("V100", 32, 16, 100e9)),
-    ("V100-SXM2-32GB", _Machine("V100", 32, 8, 50e9)),
-    ("V100-SXM2-16GB (DGX-1)", _Machine("V100", 16, 8, 50e9)),
-    ("V100-SXM2-16GB", _Machine("V100", 16, 8, 12.5e9)),
-    ("V100-16", _Machine("V100", 16, 4, 12.5e9)),
-    ("V100", _Machine("V100", 16, 8, 12.5e9)),
-    ("GH-96", _Machine("GH200", 96, 4, 100e9)),
-    ("P100", _Machine("P100", 16, 8, 12.5e9)),
-    ("K80", _Machine("K80", 12, 8, 1.25e9)),
-    ("RTX-2080", _Machine("RTX-2080-Ti", 11, 8, 3.125e9)),
-    ("RTX-3090", _Machine("RTX-3090", 24, 8, 0.125e9)),
-    ("Titan-RTX", _Machine("Titan-RTX", 24, 8, 3.125e9)),
-)
-"""By the begin of a table's device column; DGX machines have several network adapters."""
-
-_FASTEST_FIRST = ("GH200", "A100", "RTX-3090", "V100", "Titan-RTX", "RTX-2080-Ti")
-"""Mixed tables do not say which device has which stage: the faster by peak rate come first."""
-
-
-def _machine(text: str) -> _Machine | Skip:
-    for begin, machine in _MACHINES:
-        if text.startswith(begin):
-            return machine
-    return Skip(f"device unknown: {text.split(';')[0]}")
-
-
-@functools.lru_cache(maxsize=256)
-def _uniform(machine: _Machine, count: int) -> Cluster:
-    """So many devices on machines of one kind."""
-    hosts: list[Host] = []
-    left, task = count, 0
-    job = "worker" if count > machine.size else ""
-    while left:
-        here = min(left, machine.size)
-        group = DeviceGroup("GPU", machine.model, machine.memory * GIB, here)
-        hosts.append(Host.build(f"host{task}", (group,), task=task, job=job))
-        left, task = left - here, task + 1
-    links = (Link("network", tuple(h.name for h in hosts), int(machine.network), 0.0),) if len(hosts) > 1 else ()
-    return Cluster(tuple(hosts), links)
-
-
-@functools.lru_cache(maxsize=64)
-def _mixed(text: str, per_host: int) -> Cluster | Skip:
-    """``RTX-3090x2+Titan-RTXx2`` as hosts of ``per_host`` devices each, the fastest first."""
-    kinds: list[tuple[_Machine, int]] = []
-    for part in text.split("+"):
-        match = re.fullmatch(r"(.+)x([0-9]+)", part)
-        machine = _machine(match.group(1)) if match else Skip(f"device unknown: {text}")
-        if isinstance(machine, Skip) or match is None:
-            return machine if isinstance(machine, Skip) else Skip(f"device unknown: {text}")
-        kinds.append((machine, int(match.group(2))))
-    kinds.sort(key=lambda kind: _FASTEST_FIRST.index(kind[0].model))
-    hosts: list[Host] = []
-    speeds: list[float] = []
-    for machine, count in kinds:
-        for _ in range(count // min(per_host, machine.size)):
-            group = DeviceGroup("GPU", machine.model, machine.memory * GIB, min(per_host, machine.size))
-            hosts.append(Host.build(f"host{len(hosts)}", (group,), task=len(hosts), job="worker"))
-            speeds.append(machine.network)
-    links = [
-        Link("network", (a.name, b.name), int(min(speeds[i], speeds[j])), 0.0)
-        for i, a in enumerate(hosts)
-        for j, b in enumerate(hosts)
-        if i < j
-    ]
-    if len({machine.network for machine, _ in kinds}) == 1:
-        links = [Link("network", tuple(h.name for h in hosts), int(speeds[0]), 0.0)] if len(hosts) > 1 else []
-    return Cluster(tuple(hosts), tuple(links))
-
-
 # -- plans -------------------------------------------------------------------------------------------------------
-
-
-def place(blocks: list[tuple[int, int]], tp: int, dp: int, cluster: Cluster, chunks: int = 1) -> tuple[StagePlan, ...]:
-    """Stages on the devices in order: devices of a tensor-parallel group are neighbours, then replicas, then stages."""
-    names = [device.name for device in cluster.compute_devices]
-    rows = len(blocks) // chunks
-    stages: list[StagePlan] = []
-    for number, (start, stop) in enumerate(blocks):
-        base = number % rows * tp * dp
-        replicas = tuple(tuple(names[base + r * tp + i] for i in range(tp)) for r in range(dp))
-        stages.append(StagePlan(start, stop, replicas))
-    return tuple(stages)
-
-
-@functools.lru_cache(maxsize=128)
-def _layers(model: Model) -> tuple[int, int, int]:
-    """First block of the repeated layers, how many they are, and the number of all blocks."""
-    whole = chain(model, True)
-    start, count = max(whole.runs(), key=lambda run: run[1])
-    return start, count, len(whole.blocks)
-
-
-def _even_stages(model: Model, number: int) -> list[tuple[int, int]]:
-    """Layers in equal parts; what comes before and after them is with the first and the last."""
-    start, count, total = _layers(model)
-    cuts = [start + count * i // number for i in range(1, number)]
-    bounds = [0, *cuts, total]
-    return list(zip(bounds, bounds[1:]))
-
-
-def _listed_stages(model: Model, layers: list[int]) -> list[tuple[int, int]]:
-    """Layers as a table lists them, which counts embedding and head as a layer each."""
-    start, count, total = _layers(model)
-    places = [0, *(start + i for i in range(count)), start + count]
-    bounds, at = [0], 0
-    for number in layers[:-1]:
-        at += number
-        bounds.append(places[at])
-    bounds.append(total)
-    return list(zip(bounds, bounds[1:]))
 
 
 _PRECISIONS = {"fp16": "fp16", "float16": "fp16", "mixed": "fp16", "bf16": "bf16", "fp32": "fp32", "tf32": "tf32"}
@@ -343,7 +155,7 @@ def _plan_row(table: str, row: Row) -> Case | Skip:
     if not count or not row["tp"] or not row["pp"]:
         return Skip("no plan")
     tp, pp, dp = int(row["tp"]), int(row["pp"]), int(row["dp"].split("/")[0])
-    cluster = _cluster(row["gpu"], count, tp)
+    cluster = cluster_of(row["gpu"], count, tp)
     if isinstance(cluster, Skip):
         return cluster
     if tp * pp * dp != count:
@@ -359,7 +171,7 @@ def _plan_row(table: str, row: Row) -> Case | Skip:
     micro = batch[1]
     listed = _note(row, "layers per stage")
     chunks = int(_note(row, "interleave") or 1) if pp > 1 else 1
-    blocks = _listed_stages(model, [int(n) for n in listed.split("/")]) if listed else _even_stages(model, pp * chunks)
+    blocks = listed_stages(model, [int(n) for n in listed.split("/")]) if listed else even_stages(model, pp * chunks)
     if any(start >= stop for start, stop in blocks):
         return Skip("more stages than layers")
     plan = ParallelPlan(
@@ -369,26 +181,13 @@ def _plan_row(table: str, row: Row) -> Case | Skip:
         schedule="interleaved" if chunks > 1 else "one_f_one_b",
         recompute=_recompute(row),
         sequence_parallel=_note(row, "mode").startswith("seq") or "seq-par" in row["source"],
-        precision=_PRECISIONS.get(row["precision"], _sailor_precision(cluster)),  # type: ignore[arg-type]
+        precision=_PRECISIONS.get(row["precision"], "tf32"),  # PyTorch: where there is that
     )
     setup = Setup(cluster, _runtime(row))
     key = f"{row['model']},{row['gpu']},{count},{tp},{pp},{row['dp']},{batch},{row['seq']},{row['precision']},{listed}"
     what = (row[c] for c in ("model", "layers", "hidden", "seq", "precision", "gpu"))
     group = f"{','.join(what)},{count},{setup.runtime}"
     return Case(table, key, group, quantity, measured, setup, model, plan)
-
-
-def _sailor_precision(cluster: Cluster) -> str:
-    """PyTorch's default: 32 bits, in TF32 where there is that."""
-    ampere = all(d.model in ("A100", "GH200", "H100", "RTX-3090") for d in cluster.compute_devices)
-    return "tf32" if ampere else "fp32"
-
-
-def _cluster(gpu: str, count: int, tp: int) -> Cluster | Skip:
-    if "+" in gpu:
-        return _mixed(gpu, tp)
-    machine = _machine(gpu)
-    return machine if isinstance(machine, Skip) else _uniform(machine, count)
 
 
 def _batch(row: Row, dp: int) -> tuple[int, int] | None:
@@ -432,16 +231,16 @@ def _profile_row(table: str, row: Row) -> Case | Skip:
     model = {"OPT-350": _OPT, "GPT-Neo-2.7": _NEO}.get(row["model"])
     if model is None:
         return Skip(f"model not built: {row['model']}")
-    machine = _machine(row["gpu"])
+    machine = find_machine(row["gpu"])
     if isinstance(machine, Skip):
         return machine
     tp, micro = int(row["tp"]), int(row["micro_batch"])
-    cluster = _uniform(machine, max(tp, 1))
-    total = _layers(model)[2]
+    cluster = uniform(machine, max(tp, 1))
+    total = layers_of(model)[2]
     plan = ParallelPlan(
         stages=place([(0, total)], tp, 1, cluster),
         global_batch=micro,
-        precision=_sailor_precision(cluster),  # type: ignore[arg-type]
+        precision="tf32",
     )
     key = f"{row['model']},{row['gpu']},{tp},{micro}"
     setup = Setup(cluster, "deepspeed")
@@ -450,11 +249,11 @@ def _profile_row(table: str, row: Row) -> Case | Skip:
 
 
 def _collective_row(table: str, row: Row) -> Case | Skip:
-    machine = _machine(row["gpu"])
+    machine = find_machine(row["gpu"])
     if isinstance(machine, Skip):
         return machine
     count, size = int(row["num_gpus_one_node"]), float(row["message_bytes"])
-    setup = Setup(_uniform(machine, machine.size), "megatron")
+    setup = Setup(uniform(machine, machine.size), "megatron")
     key = f"{row['gpu']},{count},{row['message_bytes']}"
     seconds = float(row["out_of_place_ns"]) * 1e-9
     return Case(table, key, key, "collective", seconds, setup, size=size, plan=_group_plan(setup.cluster, count))

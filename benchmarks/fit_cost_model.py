@@ -2,7 +2,7 @@
 
     python benchmarks/fit_cost_model.py ../shared/data/*.csv
 
-Only plans that are not held back are used (``Case.held_back``: every other one, by a hash of the plan). Coefficients
+Only plans that are not held back are used (``Case.held``: every other one, by a hash of the plan). Coefficients
 are fitted in groups, one after the other, each by least squares on the logarithm of predicted over measured, with a
 loss that grows linearly for outliers. A pull towards the starting value, as strong as a fraction of one row, keeps what
 the rows do not determine where it was. The result depends on the tables and this file alone.
@@ -26,8 +26,9 @@ from scipy.optimize import least_squares
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.cost_cases import Case
 from benchmarks.cost_predict import Predictor
-from benchmarks.cost_rows import Case, read_cases
+from benchmarks.cost_rows import read_cases
 from whale.cost_model.coefficients import Coefficient, Coefficients, write_coefficients
 
 OUTLIER = 0.1
@@ -51,6 +52,10 @@ class Fit:
 
 def _timed(case: Case) -> bool:
     return case.quantity in ("flops", "seconds")
+
+
+def _on_v100(case: Case) -> bool:
+    return case.setup.cluster.compute_devices[0].model == "V100"
 
 
 def _sampled(case: Case) -> bool:
@@ -79,7 +84,6 @@ FITS: tuple[Fit, ...] = (
             "fill_seconds": 4e-6,
             "runtime/megatron-deepspeed/dispatch": 3e-5,
             "runtime/megatron-deepspeed/step": 8e-3,
-            "communication/megatron-deepspeed/overlap": 0.2,
             "communication/megatron-deepspeed/network": 0.9,
             "collective/network/hop": 1e-5,
         },
@@ -91,14 +95,12 @@ FITS: tuple[Fit, ...] = (
             "rate/A100/tf32/matmul": 0.7,
             "rate/GH200/tf32/matmul": 0.5,
             "rate/RTX-3090/tf32/matmul": 0.6,
-            "rate/V100/fp32/matmul": 0.9,
             "rate/RTX-2080-Ti/fp32/matmul": 0.7,
             "rate/Titan-RTX/fp32/matmul": 0.6,
             "batch_matmul/tf32": 0.6,
             "batch_matmul/fp32": 0.8,
             "memory/GH200": 0.7,
             "memory/RTX-3090": 0.8,
-            "memory/V100": 0.7,
             "memory/RTX-2080-Ti": 0.8,
             "memory/Titan-RTX": 0.8,
             "runtime/deepspeed/traffic": 1.5,
@@ -109,6 +111,46 @@ FITS: tuple[Fit, ...] = (
             "collective/PCIe-4.0/sockets": 0.3,
             "collective/NVLink-4-quad/efficiency": 0.8,
         },
+        lambda case: not _on_v100(case),
+    ),
+    Fit(
+        ("sailor_measured",),
+        {
+            "runtime/deepspeed/step": 5e-2,
+            "communication/deepspeed/network": 0.9,
+        },
+        _timed,
+    ),
+    Fit(
+        ("tf1_official", "dlperf_tf1", "nvidia_dle", "hetero_layer"),
+        {
+            "rate/V100/fp32/matmul": 0.93,
+            "memory/V100": 0.85,
+            "rate/K80/fp32/convolution": 0.6,
+            "rate/P100/fp32/convolution": 0.6,
+            "rate/V100/fp32/convolution": 0.8,
+            "rate/V100/fp16/convolution": 0.5,
+            "rate/A100/tf32/convolution": 0.5,
+            "rate/A100/fp16/convolution": 0.5,
+            "memory/K80": 0.7,
+            "memory/P100": 0.7,
+            "runtime/tensorflow/dispatch": 1e-5,
+            "runtime/tensorflow/step": 5e-3,
+            "runtime/tensorflow/traffic": 0.9,
+            "runtime/tensorflow/wide": 0.5,
+            "runtime/xla/dispatch": 1e-5,
+            "runtime/xla/step": 5e-3,
+            "runtime/xla/traffic": 1.0,
+            "runtime/xla/reductions": 2.0,
+            "communication/horovod/overlap": 0.9,
+            "communication/horovod/network": 0.6,
+            "communication/horovod/tensor_seconds": 1e-4,
+            "communication/horovod/network_tensor_seconds": 2e-4,
+            "communication/distribute/network": 0.5,
+            "communication/distribute/tensor_seconds": 2e-4,
+            "communication/distribute/network_tensor_seconds": 5e-4,
+        },
+        lambda case: _timed(case) or (case.quantity == "block" and _on_v100(case)),
     ),
     Fit(
         ("dlperf_gpt", "megatron_tables", "seqpar"),
@@ -124,44 +166,6 @@ FITS: tuple[Fit, ...] = (
         _timed,
     ),
     Fit(
-        ("sailor_measured",),
-        {
-            "runtime/deepspeed/step": 5e-2,
-            "communication/deepspeed/overlap": 0.5,
-            "communication/deepspeed/network": 0.9,
-        },
-        _timed,
-    ),
-    Fit(
-        ("tf1_official", "dlperf_tf1", "nvidia_dle"),
-        {
-            "rate/K80/fp32/convolution": 0.6,
-            "rate/P100/fp32/convolution": 0.6,
-            "rate/V100/fp32/convolution": 0.8,
-            "rate/V100/fp16/convolution": 0.5,
-            "rate/A100/tf32/convolution": 0.5,
-            "rate/A100/fp16/convolution": 0.5,
-            "memory/K80": 0.7,
-            "memory/P100": 0.7,
-            "normalization/traffic": 1.2,
-            "runtime/tensorflow/dispatch": 1e-5,
-            "runtime/tensorflow/step": 5e-3,
-            "runtime/tensorflow/traffic": 0.9,
-            "runtime/tensorflow/wide": 0.5,
-            "runtime/xla/dispatch": 1e-5,
-            "runtime/xla/step": 5e-3,
-            "runtime/xla/traffic": 2.0,
-            "communication/horovod/overlap": 0.5,
-            "communication/horovod/network": 0.6,
-            "communication/distribute/overlap": 0.3,
-            "communication/distribute/network": 0.5,
-            "communication/distribute/tensor_seconds": 5e-4,
-            "communication/parameter-server/overlap": 0.5,
-            "communication/parameter-server/network": 0.5,
-        },
-        _timed,
-    ),
-    Fit(
         ("dlperf_gpt",),
         {"runtime/oneflow/context_bytes": 1e9},
         lambda case: case.quantity == "memory",
@@ -172,6 +176,7 @@ FITS: tuple[Fit, ...] = (
 SET: dict[str, tuple[float, str]] = {
     "tensor_seconds": (0.0, "most runtimes reduce many gradients as one"),
     "wide": (0.0, "hand-written and compiled kernels work in 16 bits"),
+    "normalization/traffic": (1.0, "bytes of a kernel as its operands are large"),
     "traffic": (1.0, "bytes of a kernel as its operands are large"),
     "rate/elementwise": (1.0, "element-wise work is bound by memory"),
     "collective/nvlink/start": (3e-5, "as NVLink-3"),
@@ -183,21 +188,26 @@ SET: dict[str, tuple[float, str]] = {
     "collective/memory/hop": (1e-5, "not measured"),
     "runtime/tensorflow/context_bytes": (1e9, "CUDA context and NCCL buffers; not measured"),
     "runtime/megatron/context_bytes": (1e9, "CUDA context and NCCL buffers; not measured"),
-    "communication/megatron/overlap": (0.1, "little: gradients are reduced after the last backward pass"),
-    "communication/oneflow/overlap": (0.3, "the tables hold one such plan"),
+    "communication/distribute/overlap": (0.0, "gradients are reduced after the backward pass, one by one"),
+    "communication/megatron/overlap": (0.0, "gradients are reduced after the last backward pass"),
+    "communication/deepspeed/overlap": (0.0, "gradients are reduced after the last backward pass"),
+    "communication/megatron-deepspeed/overlap": (0.0, "gradients are reduced after the last backward pass"),
+    "communication/oneflow/overlap": (1.0, "its graph reduces each gradient when it is there"),
+    "communication/parameter-server/overlap": (0.5, "not measured"),
+    "communication/parameter-server/network": (0.5, "not measured"),
 }
 """What no table determines."""
 
 
-def fit_all(cases: Sequence[Case], log: Callable[[str], None] = print) -> Coefficients:
-    """Fits every group to the cases that are not held back."""
+def fit_all(cases: Sequence[Case], log: Callable[[str], None] = print, split: int = 0) -> Coefficients:
+    """Fits every group to the cases that a split does not hold back."""
     values = {name: Coefficient(value, 0, why) for name, (value, why) in SET.items()}
     for fit in FITS:
         values.update({name: Coefficient(value, 0, "start") for name, value in fit.start.items()})
     current = Coefficients(values)
     for fit in FITS:
         chosen = [c for c in cases if c.table.startswith(fit.tables) and fit.takes(c)]
-        fitted, held = [c for c in chosen if not c.held_back], [c for c in chosen if c.held_back]
+        fitted, held = [c for c in chosen if not c.held(split)], [c for c in chosen if c.held(split)]
         if not fitted:
             log(f"{' '.join(fit.tables)}: no rows, kept as they start")
             continue

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.graphs.chains import cache_directory, chain
 from benchmarks.graphs.sizes import Convolutional, Transformer
 from whale.cluster import Cluster, DeviceGroup, Host, Link, load
-from whale.cost_model import Chain, Estimate, ParallelPlan, Recompute, StagePlan, World
+from whale.cost_model import Chain, Estimate, Fusion, ParallelPlan, Recompute, StagePlan, World
 from whale.planner.search.options import SearchOptions
 from whale.planner.search.search import Found, search
 from whale.planner.search.world import Judge
@@ -59,7 +59,7 @@ def times() -> None:
         ),
     }
     for name, (model, devices, options) in cases.items():
-        blocks = chain(model, False)
+        blocks = chain(model, Fusion.NONE)
         began, busy = time.perf_counter(), time.process_time()
         found = search(blocks, devices, options)
         wall, processor = time.perf_counter() - began, time.process_time() - busy
@@ -83,8 +83,8 @@ def describe(plan: ParallelPlan, estimate: Estimate) -> str:
 
 def shares() -> None:
     """Equal shares against the planner's, on devices of two speeds."""
-    models = {"ResNet-50": (chain(RESNET_50, False), 1024), "GNMT-like LSTM": (_recurrent(), 4096)}
-    models["BERT-Large"] = (chain(BERT_LARGE, False), 1920)
+    models = {"ResNet-50": (chain(RESNET_50, Fusion.NONE), 1024), "GNMT-like LSTM": (_recurrent(), 4096)}
+    models["BERT-Large"] = (chain(BERT_LARGE, Fusion.NONE), 1920)
     for memory in (16, 32):
         devices = _two_speeds(memory)
         for name, (blocks, batch) in models.items():

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from whale.annotations.cluster_scope import ClusterScope
     from whale.annotations.scopes import StrategyScope
     from whale.annotations.strategies import DevicesArgument
+    from whale.runtime.planning.explain import Explanation
 
 __all__ = [
     "CaptureError",
@@ -55,6 +56,7 @@ __all__ = [
     "auto_parallel",
     "cluster",
     "current_scope_as_default",
+    "explain",
     "get_all_collections",
     "get_collection",
     "init",
@@ -214,6 +216,22 @@ def add_to_collection(tensors: Any, key: str) -> None:
         ScopeError: the key or a tensor is wrong, or a tensor has another rule already.
     """
     _calls().add_to_collection(tensors, key)
+
+
+def explain(session: Any) -> Explanation:
+    """The plan of a session that trains: what runs where, what that is predicted to cost, and what a step takes.
+
+    Args:
+        session: a ``tf.Session``, MonitoredSession or the like, after its first training step.
+
+    Returns:
+        What ``print`` shows as `whale plan` does; ``report`` has it as data, ``html()`` as a page.
+
+    Raises:
+        SessionError: the session is not run by Whale on several devices, or has not trained yet.
+        ClusterError: nothing is known of a device of the cluster.
+    """
+    return _calls().explain(session)
 
 
 def get_collection(key: str) -> list[Any]:

@@ -103,6 +103,12 @@ def import_nodes(
         return dict(zip(wanted, operations))
 
 
+def raw_session(session: Any) -> Any:
+    """The ``tf.Session`` inside of a MonitoredSession or of a hook's context; any other object as it is."""
+    inner = getattr(session, "_tf_sess", None)
+    return inner() if callable(inner) else session
+
+
 def new_session(graph: tf.Graph, target: bytes | None, config: tf.ConfigProto) -> Any:
     """A C session on a graph."""
     options = c_api.TF_NewSessionOptions(target=target, config=config)

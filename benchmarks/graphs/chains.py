@@ -14,7 +14,7 @@ import pickle
 from pathlib import Path
 
 from benchmarks.graphs.sizes import Model, Transformer
-from whale.cost_model import Chain
+from whale.cost_model import Chain, Fusion
 
 CAPTURED_LAYERS = 3
 
@@ -28,15 +28,15 @@ def cache_directory() -> Path:
 
 
 @functools.lru_cache(maxsize=256)
-def chain(model: Model, fused: bool) -> Chain:
-    """The blocks of a model, as a runtime sees them that fuses ops or does not."""
+def chain(model: Model, fusion: Fusion) -> Chain:
+    """The blocks of a model, by who joins ops into kernels."""
     if isinstance(model, Transformer):
-        return _captured(dataclasses.replace(model, layers=CAPTURED_LAYERS))[fused].resized([model.layers])
-    return _captured(model)[fused]
+        return _captured(dataclasses.replace(model, layers=CAPTURED_LAYERS))[fusion].resized([model.layers])
+    return _captured(model)[fusion]
 
 
 @functools.lru_cache(maxsize=64)
-def _captured(model: Model) -> dict[bool, Chain]:
+def _captured(model: Model) -> dict[Fusion, Chain]:
     path = cache_directory() / f"{hashlib.sha256(f'{_sources()}{model}'.encode()).hexdigest()[:24]}.pickle"
     if path.exists():
         return pickle.loads(path.read_bytes())

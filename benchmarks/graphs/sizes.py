@@ -23,6 +23,8 @@ class Transformer:
     dropout: float = 0.1
     masked: int = 20
     """Predicted words of a sequence, for the head ``masked words``."""
+    tied: bool = True
+    """Whether the head multiplies by the table of the embedding, not by one of its own."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -82,6 +82,8 @@ def _loss(x: tf.Tensor, table: tf.Tensor, tokens: tf.Tensor, model: Transformer)
         labels = tf.placeholder(tf.int32, [None, model.masked], "labels")
     else:
         labels = tf.placeholder(tf.int32, [None, model.sequence], "labels")
+    if not model.tied:
+        table = _weight("head", [model.vocabulary, model.hidden])
     logits = tf.matmul(x, table, transpose_b=True)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(labels, [-1]), logits=logits)
     return tf.reduce_mean(losses)

@@ -283,10 +283,8 @@ def test_auto_parallel_of_what_is_no_strategy(strategies: tuple[Any, ...]) -> No
 def test_auto_parallel_takes_scopes_and_refuses_what_is_not_available() -> None:
     wh.auto_parallel(wh.replica())
     assert said().auto == (Kind.REPLICA,)
-    with pytest.raises(
-        wh.ScopeError, match=r"auto_parallel\(wh\.stage\): this version of Whale does not look for stages"
-    ):
-        wh.auto_parallel(wh.replica, wh.stage)
+    wh.auto_parallel(wh.replica, wh.stage)
+    assert said().auto == (Kind.REPLICA, Kind.STAGE)
 
 
 # -- memory ----------------------------------------------------------------------------------------------------

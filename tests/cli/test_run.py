@@ -15,8 +15,6 @@ from click.testing import CliRunner
 
 from whale.cli import run as run_command
 from whale.cli.main import main
-from whale.cli.session import local_cluster
-from whale.errors import ClusterError
 from whale.runtime.launch import Command
 
 
@@ -53,10 +51,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize(
     ("line", "options", "command"),
     [
-        ("SCRIPT", (None, None, "auto", None, None), Command("SCRIPT")),
+        ("SCRIPT", (None, None, None, None, None), Command("SCRIPT")),
         (
             "--devices 2 SCRIPT --devices 3 -m x --help",
-            (None, 2, "auto", None, None),
+            (None, 2, None, None, None),
             Command("SCRIPT", ("--devices", "3", "-m", "x", "--help")),
         ),
         (
@@ -64,8 +62,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             (None, None, "annotated", "local", "p.json"),
             Command("SCRIPT", ("--", "-v")),
         ),
-        ("-m pkg.mod --devices 3", (None, None, "auto", None, None), Command("pkg.mod", ("--devices", "3"), True)),
-        ("--devices 2 -m mod -m", (None, 2, "auto", None, None), Command("mod", ("-m",), True)),
+        ("-m pkg.mod --devices 3", (None, None, None, None, None), Command("pkg.mod", ("--devices", "3"), True)),
+        ("--devices 2 -m mod -m", (None, 2, None, None, None), Command("mod", ("-m",), True)),
     ],
 )
 def test_what_follows_the_script_is_the_scripts(
@@ -107,16 +105,6 @@ def test_a_missing_script_or_cluster_file_is_told_before_tensorflow_starts(
         result = CliRunner().invoke(main, ["run", *words])
         assert result.exit_code == 2 and "whale: " in result.output
     assert not calls
-
-
-def test_devices_are_gpus_where_there_are_some() -> None:
-    assert [device.kind for device in local_cluster(None, 0).devices] == ["CPU"]
-    assert [device.kind for device in local_cluster(3, 0).devices] == ["CPU"] * 3
-    assert len(local_cluster(None, 4).compute_devices) == 4
-    two = local_cluster(2, 4).compute_devices
-    assert [device.kind for device in two] == ["GPU", "GPU"]
-    with pytest.raises(ClusterError, match="sees 2 GPU"):
-        local_cluster(3, 2)
 
 
 def test_version() -> None:

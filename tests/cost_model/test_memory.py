@@ -7,7 +7,17 @@ import dataclasses
 import pytest
 
 from tests.cost_model.models import chain, cluster, coefficients, plan
-from whale.cost_model import Chain, MemoryUse, ParallelPlan, Recompute, StagePlan, runtime, stage_memory, state_bytes
+from whale.cost_model import (
+    Chain,
+    MemoryUse,
+    ParallelPlan,
+    Recompute,
+    StagePlan,
+    gradient_bytes,
+    runtime,
+    stage_memory,
+    state_bytes,
+)
 
 TENSORFLOW = runtime("tensorflow")
 
@@ -69,3 +79,19 @@ def test_interleaving_counts_what_lives_together() -> None:
     chosen = ParallelPlan(stages, global_batch=8, micro_batches=4, schedule="interleaved")
     # Device 0 runs F0@0 F1@0 F0@2 F1@2 F2@0, then a backward pass after each forward pass: five at once.
     assert use(chain(), chosen).activations == pytest.approx(5 * 2 * 100 * 4)
+
+
+def test_buffers_of_a_static_pipeline_are_there_from_the_start() -> None:
+    chosen = plan(cluster(devices=4), stages=4, micro_batches=8)
+    oneflow = runtime("oneflow")
+    known = coefficients(runtime__oneflow__context_bytes=0.0)
+    held = [stage_memory(chain(), chosen, row, 0, oneflow, known).activations for row in range(4)]
+    # Twice as many as stages, but none on the last stage, which turns at once.
+    assert held == [n * 1 * 100 * 4 for n in (8, 8, 8, 1)]
+
+
+def test_gradients_may_be_reduced_in_16_bits_and_kept_in_32() -> None:
+    megatron = runtime("megatron")
+    assert state_bytes(chain().blocks, 1, "fp16", megatron)[1] == 16000
+    assert gradient_bytes(chain().blocks, 1, "fp16", megatron) == 8000
+    assert gradient_bytes(chain().blocks, 1, "fp32", megatron) == 16000

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cost_model.models import chain, cluster, coefficients, plan
+from tests.cost_model.models import block, chain, cluster, coefficients, plan
 from whale.cluster import Cluster
-from whale.cost_model import Coefficients, ParallelPlan, Recompute, World, simulate
+from whale.cost_model import Chain, Coefficients, ParallelPlan, Recompute, StagePlan, World, runtime, simulate
+from whale.cost_model.plan import ScheduleName
+from whale.cost_model.runtimes import Sending
 from whale.errors import ClusterError, PlanError
 from whale.ir.schedule_timing import timing
 from whale.ir.schedules import one_f_one_b
@@ -63,6 +65,72 @@ def test_a_reduction_hides_behind_the_last_backward_pass() -> None:
     hidden = coefficients(communication__horovod__overlap=1.0)
     estimate = simulate(chain(1, parameters=10**9), plan(two, replicas=2, blocks=1), world(two, hidden))
     assert estimate.reduce_seconds == pytest.approx(0.0)
+
+
+def test_the_gradients_made_last_are_reduced_last() -> None:
+    two = cluster(devices=2)
+    hidden = coefficients(communication__horovod__overlap=1.0)
+    # The table at the begin has all parameters, and no work: its gradient is there when the backward pass has ended.
+    table, layer = block(flops=0.0, parameters=10**9), block(parameters=0)
+    first = simulate(Chain((table, layer)), plan(two, replicas=2, blocks=2), world(two, hidden))
+    last = simulate(Chain((layer, table)), plan(two, replicas=2, blocks=2), world(two, hidden))
+    assert first.reduce_seconds == pytest.approx(10**9 * 4 / 25e9)
+    assert last.reduce_seconds == pytest.approx(0.0)
+
+
+def test_gradients_that_are_not_packed_start_a_collective_each() -> None:
+    two = cluster(devices=2)
+    model = dataclasses.replace(block(parameters=1), parameters=block(parameters=1).parameters * 3)
+    values = {
+        "collective/NVLink-2/start": 1e-3,
+        "communication/distribute/overlap": 0.0,
+        "communication/distribute/network": 1.0,
+        "communication/distribute/tensor_seconds": 1.0,
+        "runtime/distribute/context_bytes": 0.0,
+    }
+    known = coefficients(**values)
+    chosen = plan(two, replicas=2, blocks=1)
+    apart = simulate(Chain((model,)), chosen, World(two, runtime("distribute"), coefficients=known))
+    packed = simulate(Chain((model,)), chosen, World(two, coefficients=known))
+    # Three tensors, for each of which the runtime needs a second more.
+    assert apart.reduce_seconds == pytest.approx(3 * 1e-3 + 3, abs=1e-6)
+    assert packed.reduce_seconds == pytest.approx(1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(("sending", "each_way"), [("beside", 1), ("together", 1), ("in turn", 2)])
+def test_stages_meet_to_send_or_send_beside_their_work(sending: Sending, each_way: int) -> None:
+    two = cluster(devices=2)
+    micro_batches, samples = 64, 8 / 64
+    sent = 2.5e9 * samples * 4 / 25e9
+    forward = 2 * samples * 1e12 / FLOPS
+    backends = dataclasses.replace(runtime("tensorflow"), sending=sending)
+    model, chosen = chain(output=2.5e9), plan(two, stages=2, micro_batches=micro_batches)
+    step = simulate(model, chosen, World(two, backends, coefficients=coefficients())).step_seconds
+    # Both stages do a forward and a backward pass for each micro-batch, and wait for what crosses: the activations of
+    # one and the gradients of another micro-batch cross at once, or one after the other.
+    round_seconds = 3 * forward + each_way * sent
+    assert step == pytest.approx(micro_batches * round_seconds, rel=0.06)
+
+
+@pytest.mark.parametrize("name", ["gpipe", "one_f_one_b", "prefer_backward_optimizer"])
+@pytest.mark.parametrize("sending", ["together", "in turn"])
+def test_meeting_never_ends_before_sending_beside(name: ScheduleName, sending: Sending) -> None:
+    four = cluster(devices=4)
+    chosen = plan(four, stages=4, micro_batches=6, schedule=name)
+    ways = (runtime("tensorflow"), dataclasses.replace(runtime("tensorflow"), sending=sending))
+    beside, meeting = (simulate(chain(output=1e9), chosen, World(four, w, coefficients=coefficients())) for w in ways)
+    assert meeting.step_seconds >= beside.step_seconds
+    assert meeting.compute_seconds == pytest.approx(beside.compute_seconds)
+
+
+def test_idle_devices_leave_the_network_alone() -> None:
+    few, many = cluster(hosts=2, devices=1), cluster(hosts=2, devices=4)
+    chosen = plan(few, replicas=2, blocks=4)
+    ends = [many.compute_devices[0].name, many.compute_devices[4].name]
+    same = dataclasses.replace(chosen, stages=(StagePlan(0, 4, tuple((name,) for name in ends)),))
+    model = chain(parameters=10**8)
+    alone = simulate(model, chosen, world(few)).step_seconds
+    assert simulate(model, same, world(many)).step_seconds == pytest.approx(alone)
 
 
 def test_tensor_parallel_devices_divide_the_work_and_exchange() -> None:

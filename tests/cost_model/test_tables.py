@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cost_rows
+from benchmarks.cost_cases import Case, Setup, Skip
 from benchmarks.cost_model import Result, evaluate, mape, rank_correlation, regret, report
-from benchmarks.cost_rows import Case, Skip, place, read_cases
+from benchmarks.cost_rows import read_cases
+from benchmarks.cost_stages import place
 from tests.cost_model.models import cluster
 from whale.cost_model import Recompute, packaged_coefficients
 
@@ -117,10 +118,14 @@ def test_devices_of_a_group_are_neighbours_then_replicas_then_stages() -> None:
 
 def test_about_half_of_the_plans_are_held_back() -> None:
     def case(number: int) -> Case:
-        return Case("t", f"plan {number}", "g", "seconds", 1.0, cost_rows.Setup(cluster(), "tensorflow"))
+        return Case("t", f"plan {number}", "g", "seconds", 1.0, Setup(cluster(), "tensorflow"))
 
     held = sum(case(number).held_back for number in range(1000))
     assert 400 < held < 600
+    # Other splits hold back others: of those, again about half.
+    for one, other in ((0, 1), (1, 2), (0, 2)):
+        both = sum(case(number).held(one) and case(number).held(other) for number in range(1000))
+        assert 150 < both < 350
 
 
 def results(tmp_path: Path, *pairs: tuple[float, float]) -> list[Result]:

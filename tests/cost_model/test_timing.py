@@ -82,3 +82,11 @@ def test_an_unknown_device_names_the_nearest() -> None:
 def test_a_device_of_which_only_the_kind_is_known_has_no_speed() -> None:
     with pytest.raises(ClusterError, match="nothing is known of the speed of the device model 'GPU'"):
         times().rates("GPU")
+
+
+def test_a_card_reaches_what_its_chip_reaches() -> None:
+    known = {"rate/V100/fp32/matmul": 0.5, "memory/V100": 0.5, "rate/P100/fp32/matmul": 1.0, "memory/P100": 1.0}
+    found = BlockTimes(runtime("tensorflow"), "fp32", coefficients=coefficients().replaced(known, "test"))
+    card = found.rates("V100-PCIe")
+    assert card.flops[WorkClass.MATMUL] == pytest.approx(0.5 * 14e12)
+    assert card.bytes_per_second == pytest.approx(0.5 * 900e9)

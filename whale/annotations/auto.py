@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from whale.annotations.state import script
 from whale.annotations.strategies import Kind, check_available
 from whale.config.setting import script_site
-from whale.errors import ScopeError
 
 
 def auto_parallel(kinds: Sequence[Kind]) -> None:
@@ -19,10 +18,4 @@ def auto_parallel(kinds: Sequence[Kind]) -> None:
     site = script_site()
     for kind in kinds:
         check_available(kind, site)
-        if kind in (Kind.STAGE, Kind.PIPELINE):
-            raise ScopeError(
-                f"auto_parallel(wh.{kind.value}): this version of Whale does not look for stages by itself",
-                site=site,
-                fix="put the parts of the model in `with wh.stage():` blocks of a `with wh.pipeline(...):`",
-            )
     script().auto = tuple(kinds)

@@ -7,6 +7,8 @@ import importlib.metadata
 import click
 
 from whale.cli.doctor import doctor
+from whale.cli.plan import plan
+from whale.cli.profile import profile
 from whale.cli.run import run
 
 
@@ -25,6 +27,8 @@ def main() -> None:
 
 
 main.add_command(run)
+main.add_command(plan)
+main.add_command(profile)
 main.add_command(doctor)
 
 if __name__ == "__main__":

@@ -45,10 +45,9 @@ class ScriptCommand(click.Command):
 @click.option(
     "--strategy",
     type=click.Choice(["auto", "replica", "annotated"]),
-    default="auto",
-    show_default=True,
-    help="auto: what the script's scopes say, and data parallel where they say nothing; replica: data parallel on all "
-    "devices, whatever the scopes say; annotated: only what the scopes say.",
+    help="auto: the plan that is predicted fastest, within what the script's scopes fix; replica: copies on all "
+    "devices, whatever the scopes say; annotated: only what the scopes say. Default: what the scopes say, and copies "
+    "on all devices where they say nothing.",
 )
 @click.option(
     "--batch",
@@ -56,13 +55,18 @@ class ScriptCommand(click.Command):
     help="Whether the script's batch is the whole batch or that of one replica. "
     "Default: local when the script uses Whale's scopes, else global.",
 )
-@click.option("--plan", "plan_path", metavar="FILE", help="JSON file with the share of the batch of each device.")
+@click.option(
+    "--plan",
+    "plan_path",
+    metavar="FILE",
+    help="JSON file that `whale plan --json` wrote.",
+)
 @click.option("--module", hidden=True)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-m MODULE | SCRIPT] [ARGUMENTS]...")
 def run(
     devices: int | None,
     cluster_path: str | None,
-    strategy: str,
+    strategy: str | None,
     batch: str | None,
     plan_path: str | None,
     module: str | None,
@@ -74,7 +78,7 @@ def run(
     is printed on standard error before training. Configuration keys are set by environment variables, such as
     WHALE_BATCH_SYNC=False.
     """
-    command = _command(module, words)
+    command = command_of(module, words)
     if devices is not None and cluster_path is not None:
         raise click.UsageError("--devices and --cluster exclude each other: the file names the devices.")
     # At exit, after what the script registered there: its threads and handlers still run under Whale.
@@ -102,7 +106,12 @@ def run(
     session.tell_if_unused(activation)
 
 
-def _command(module: str | None, words: tuple[str, ...]) -> launch.Command:
+def command_of(module: str | None, words: tuple[str, ...]) -> launch.Command:
+    """What is to be run: a script or module and its arguments.
+
+    Raises:
+        UsageError: there is none.
+    """
     if module is not None:
         return launch.Command(module, words, is_module=True)
     if not words:

@@ -16,18 +16,19 @@ from whale.runtime import launch
 from whale.runtime.activation import Activation, activate
 from whale.runtime.in_force import InForce
 from whale.runtime.initialise import check_alone
+from whale.runtime.machine import gpu_descriptions, this_machine
 from whale.runtime.options import Options
 
 
 def start(
-    cluster: Cluster | None, devices: int | None, strategy: str, batch: str | None, plan_path: str | None
+    cluster: Cluster | None, devices: int | None, strategy: str | None, batch: str | None, plan_path: str | None
 ) -> Activation:
     """Whale under the options of the command line and the environment.
 
     Args:
         cluster: the devices, or None for those of this machine.
         devices: how many of this machine's devices, or None for all GPUs or one CPU device.
-        strategy: ``auto``, ``replica`` or ``annotated``.
+        strategy: ``auto``, ``replica``, ``annotated``, or None for what the script's scopes say.
         batch: ``global``, ``local``, or None to decide by the script.
         plan_path: a plan file, or None.
 
@@ -43,11 +44,11 @@ def start(
         check_alone(from_tf_config(os.environ.get("TF_CONFIG", "")))
     except ClusterError as error:
         raise ClusterError(error.what, fix=error.fix) from None  # no line of a script is to blame
-    gpus = len(tf.config.list_physical_devices("GPU"))
+    gpus = gpu_descriptions()
     if cluster is not None:
-        check_runs_here(cluster, gpus, os.cpu_count() or 1)
-    chosen = cluster or local_cluster(devices, gpus)
-    base = Options(cluster=chosen, strategy=strategy, batch=batch or "", plan_path=plan_path, config=config)
+        check_runs_here(cluster, len(gpus), os.cpu_count() or 1)
+    chosen = cluster or this_machine(gpus, devices)
+    base = Options(cluster=chosen, strategy=strategy or "", batch=batch or "", plan_path=plan_path, config=config)
     activation = activate(base.under(config))
     InForce.set(InForce(activation, base))
     return activation
@@ -74,26 +75,6 @@ def tell_if_unused(activation: Activation) -> None:
             fix="run the graph in a tf.Session; a script for eager mode runs under python, on one device",
         )
         launch.print_error(unused)
-
-
-def local_cluster(devices: int | None, gpus: int) -> Cluster:
-    """The devices of this machine that a run uses.
-
-    Args:
-        devices: how many were asked for, or None.
-        gpus: how many GPUs TensorFlow sees.
-
-    Raises:
-        ClusterError: more GPUs are asked for than there are.
-    """
-    if not gpus:
-        return Cluster.local(devices or 1, "CPU")
-    if devices is not None and devices > gpus:
-        raise ClusterError(
-            f"--devices {devices}, but TensorFlow sees {gpus} GPU(s) here",
-            fix=f"ask for at most {gpus}, or hide the GPUs (CUDA_VISIBLE_DEVICES=-1) to use CPU devices",
-        )
-    return Cluster.local(devices or gpus, "GPU")
 
 
 def check_runs_here(cluster: Cluster, gpus: int, cores: int) -> None:

@@ -17,6 +17,7 @@ from whale.cost_model.coefficients import Coefficient, Coefficients, packaged_co
 from whale.cost_model.collectives import all_gather_seconds, all_reduce_seconds, send_seconds
 from whale.cost_model.curve import Curve
 from whale.cost_model.estimate import Estimate, Event
+from whale.cost_model.fusion import Fusion
 from whale.cost_model.memory import MemoryUse, gradient_bytes, stage_memory, state_bytes
 from whale.cost_model.plan import ParallelPlan, StagePlan
 from whale.cost_model.runtimes import RUNTIMES, Precision, Runtime, runtime
@@ -37,6 +38,7 @@ __all__ = [
     "Estimate",
     "Event",
     "Exchange",
+    "Fusion",
     "MemoryUse",
     "ParallelPlan",
     "Parameter",

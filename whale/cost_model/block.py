@@ -23,8 +23,13 @@ class WorkClass(enum.Enum):
     CONVOLUTION = "convolution"
     NORMALIZATION = "normalization"
     """Batch normalisation, which is one kernel of a library; bound by memory."""
+    REDUCTION = "reduction"
+    """Reductions as a compiler writes them, with what it fuses into them: bound by memory."""
     MEMORY = "memory"
     """Element-wise work, reductions, copies: bound by memory."""
+
+
+BOUND_BY_MEMORY = frozenset({WorkClass.NORMALIZATION, WorkClass.REDUCTION, WorkClass.MEMORY})
 
 
 class Recompute(enum.Enum):
@@ -119,6 +124,8 @@ class Chain:
     blocks: tuple[Block, ...]
     unknown: tuple[tuple[str, int], ...] = ()
     """Op types without a cost rule, which count zero FLOPs and their tensor bytes, and how many there are."""
+    ops: tuple[tuple[str, ...], ...] = ()
+    """By block: its forward ops that flow from the batch; empty for a chain that is no captured graph's."""
 
     def runs(self) -> list[tuple[int, int]]:
         """(start, count) of equal blocks that follow each other, in order."""
@@ -146,4 +153,4 @@ class Chain:
         blocks: list[Block] = []
         for start, count in self.runs():
             blocks.extend([self.blocks[start]] * (count if count == 1 else next(wanted)))
-        return dataclasses.replace(self, blocks=tuple(blocks))
+        return dataclasses.replace(self, blocks=tuple(blocks), ops=())

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from whale.cost_model.block import Amount, Block, Chain, Exchange, Parameter, Work
 from whale.cost_model.curve import ZERO
-from whale.cost_model.fusion import Placement, alive, kernels
-from whale.cost_model.segments import HEAVY, Group, Segment, find_segments, fold
+from whale.cost_model.fusion import Fusion, Placement, alive, kernels
+from whale.cost_model.segments import HEAVY, Group, Segment, find_segments, fold_stages
 from whale.cost_model.split import find_split
 from whale.cost_model.stash import kept_by_fusion, kept_by_op, redone_ops
 from whale.cost_model.tensors import Tensors
@@ -20,7 +20,12 @@ _TABLE = 1 << 16
 
 
 def build_chain(
-    program: Program, analysis: Analysis, sizes: Mapping[str, int] | None = None, *, fused: bool = False
+    program: Program,
+    analysis: Analysis,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    stages: Mapping[str, int] | None = None,
+    fusion: Fusion = Fusion.NONE,
 ) -> Chain:
     """The blocks of a training step.
 
@@ -28,20 +33,21 @@ def build_chain(
         program: the captured graph with phases and variables (``annotations.variables.complete``).
         analysis: where the batch goes in the run (``sharding.propagate``), each source cut.
         sizes: values of symbols that are no batch, such as an open sequence length; 1 where missing.
-        fused: whether the runtime fuses element-wise ops (a compiler) or runs op by op.
+        stages: by op, the stage it belongs to, where the script names stages: no block is part of two.
+        fusion: who joins ops into kernels; without, the runtime runs op by op.
 
     Loops count one iteration.
     """
     tensors = Tensors(program, analysis, dict(sizes or {}))
-    return _Builder(tensors, fused).run()
+    return _Builder(tensors, stages or {}, fusion).run()
 
 
 class _Builder:
-    def __init__(self, tensors: Tensors, fused: bool) -> None:
+    def __init__(self, tensors: Tensors, stages: Mapping[str, int], fusion: Fusion) -> None:
         self.tensors = tensors
-        self.fused = fused
+        self.fusion = fusion
         self.program = program = tensors.program
-        self.segments = find_segments(tensors)
+        self.segments = find_segments(tensors, stages)
         self.split = find_split(tensors)
         updates = [update for variable in program.variables.values() for update in variable.updates]
         self.alive = alive(tensors, updates)
@@ -49,12 +55,13 @@ class _Builder:
 
     def run(self) -> Chain:
         tensors = self.tensors
-        counted = {n: s for n, s in self.place.items() if not self.fused or n in self.alive}
-        kept = kept_by_fusion(tensors, self.alive) if self.fused else kept_by_op(tensors)
+        fused = self.fusion is not Fusion.NONE
+        counted = {n: s for n, s in self.place.items() if not fused or n in self.alive}
+        kept = kept_by_fusion(tensors, self.alive) if fused else kept_by_op(tensors)
         kept_selective = kept_by_fusion(tensors, self.alive, redo_products=True)
         redone = redone_ops(tensors, kept_selective, self.alive)
         work: dict[int, list[Work]] = {}
-        for segment, item in kernels(tensors, Placement(counted, self.split.ops, redone), self.fused):
+        for segment, item in kernels(tensors, Placement(counted, self.split.ops, redone), self.fusion):
             work.setdefault(segment, []).append(item)
         parameters = self._parameters()
         signatures = [
@@ -64,7 +71,8 @@ class _Builder:
         significant = [self._significant(s, parameters.get(i, ())) for i, s in enumerate(self.segments)]
         stash, selective = self._amounts(kept), self._amounts(kept_selective)
         blocks: list[Block] = []
-        for group in fold(signatures, significant):
+        ops: list[tuple[str, ...]] = []
+        for group in fold_stages(self.segments, signatures, significant):
             # The blocks at the ends of a repetition have neighbours of another kind; one inside stands for all.
             middle = group.start + group.period * (group.count // 2)
             inside = range(middle, middle + group.period)
@@ -79,8 +87,10 @@ class _Builder:
                 workspace=self._workspace(inside),
             )
             blocks.extend([block] * group.count)
+            for at in range(group.start, group.start + group.period * group.count, group.period):
+                ops.append(tuple(op.name for segment in self.segments[at : at + group.period] for op in segment.ops))
         unknown = unknown_types(self.program, tensors.costs)
-        return Chain(tuple(blocks), tuple(unknown.items()))
+        return Chain(tuple(blocks), tuple(unknown.items()), tuple(ops))
 
     # -- which segment an op belongs to ------------------------------------------------------------------------
 

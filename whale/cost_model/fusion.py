@@ -1,9 +1,14 @@
-"""Kernels: what is launched as one. Op by op, or with neighbouring element-wise ops fused."""
+"""Kernels: what is launched as one. Op by op, or with neighbouring element-wise ops fused.
+
+A kernel written by hand does a whole softmax or normalisation. A compiler such as XLA ends a kernel at each reduction:
+what reads the sum is another kernel, which reads the other operands again.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import enum
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from whale.cost_model.block import Work, WorkClass
 from whale.cost_model.curve import ZERO, Curve, from_dim, total
@@ -12,6 +17,24 @@ from whale.ir.cost import Kind
 from whale.ir.program import Op, Phase, split_tensor
 
 _LIGHT = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT})
+_HEAVY = frozenset({Kind.CONVOLUTION, Kind.MATMUL, Kind.UNKNOWN})
+
+_SOFTMAX = frozenset({"LogSoftmax", "Softmax"})
+"""Ops that a compiler takes apart."""
+
+_SOFTMAX_TRAFFIC = 2.5
+"""Of such an op as a compiler runs it, against once in and out: the largest is found, exponentials are written with
+their sum, and divided; that reads three times and writes twice."""
+
+
+class Fusion(enum.Enum):
+    """Who joins ops into kernels."""
+
+    NONE = "none"
+    """Nobody: each op is a kernel."""
+    COMPILER = "compiler"
+    HAND = "hand"
+    """Authors of kernels for whole layers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,17 +49,19 @@ class Placement:
     """Ops that selective recomputation runs again."""
 
 
-def kernels(tensors: Tensors, placement: Placement, fused: bool) -> list[tuple[int, Work]]:
+def kernels(tensors: Tensors, placement: Placement, fusion: Fusion) -> list[tuple[int, Work]]:
     """The work of a step as (segment, kernel), in data-flow order of the first op of each."""
     ops = [op for op in tensors.ops if op.name in placement.segments and tensors.costs[op.name].kind is not Kind.NONE]
-    groups = _groups(tensors, ops, placement) if fused else [[op] for op in ops]
+    groups = [[op] for op in ops] if fusion is Fusion.NONE else _groups(tensors, ops, placement, fusion)
     readers = _readers(tensors)
     result: list[tuple[int, Work]] = []
     for group in groups:
         first = group[0]
         elements, other = _moved(tensors, first) if len(group) == 1 else _external(tensors, group, readers)
+        if fusion is Fusion.COMPILER:
+            elements, other = elements + _again(tensors, group, elements), other
         work = Work(
-            work_class=_class(tensors, group),
+            work_class=_class(tensors, group, fusion),
             phase=first.phase,
             flops=total(from_dim(tensors.costs[o.name].flops, tensors.sizes, tensors.static_of(o)) for o in group),
             elements=elements,
@@ -48,15 +73,33 @@ def kernels(tensors: Tensors, placement: Placement, fused: bool) -> list[tuple[i
     return result
 
 
-def _class(tensors: Tensors, group: Sequence[Op]) -> WorkClass:
+def _again(tensors: Tensors, group: Sequence[Op], elements: Curve) -> Curve:
+    """What a compiled kernel moves again, on top of its elements: what a reduction and its reader both read."""
+    result = ZERO
+    for op in group:
+        if op.type in _SOFTMAX:
+            result = result + elements.scaled(_SOFTMAX_TRAFFIC - 1)
+        elif _normalizes(op):
+            operands = op.inputs[: 2 if "Grad" in op.type else 1]
+            result = result + total(tensors.elements(tensor) for tensor in operands)
+    return result
+
+
+def _normalizes(op: Op) -> bool:
+    """Whether it is a batch normalisation, or its gradient, which a compiler joins with what follows."""
+    return op.type.startswith("FusedBatchNorm")
+
+
+def _class(tensors: Tensors, group: Sequence[Op], fusion: Fusion) -> WorkClass:
     op = group[0]
     kind = tensors.costs[op.name].kind
-    if any(member.type.startswith("FusedBatchNorm") for member in group):
+    if any(_normalizes(member) for member in group):
         return WorkClass.NORMALIZATION
     if kind is Kind.CONVOLUTION:
         return WorkClass.CONVOLUTION
     if kind is not Kind.MATMUL:
-        return WorkClass.MEMORY
+        sums = any(tensors.costs[member.name].kind is Kind.REDUCTION for member in group)
+        return WorkClass.REDUCTION if sums and fusion is Fusion.COMPILER else WorkClass.MEMORY
     forward = tensors.program.ops.get(op.forward or "") if op.phase is Phase.BACKWARD else op
     weighted = forward is None or tensors.weight_operand(forward) is not None
     return WorkClass.MATMUL if weighted else WorkClass.BATCH_MATMUL
@@ -102,10 +145,10 @@ def _readers(tensors: Tensors) -> dict[str, list[Op]]:
     return found
 
 
-def _groups(tensors: Tensors, ops: Sequence[Op], placement: Placement) -> list[list[Op]]:
+def _groups(tensors: Tensors, ops: Sequence[Op], placement: Placement, fusion: Fusion) -> list[list[Op]]:
     """Joins light ops along their buffers when they are of one phase, segment and share of a tensor-parallel group, and
-    equally many heavy ops lie before them, so that no kernel waits for itself."""
-    level = _levels(tensors)
+    equally many ops that end a kernel lie before them, so that no kernel waits for itself."""
+    level = _levels(tensors, fusion)
     parent: dict[str, str] = {op.name: op.name for op in ops}
 
     def find(name: str) -> str:
@@ -117,7 +160,7 @@ def _groups(tensors: Tensors, ops: Sequence[Op], placement: Placement) -> list[l
     def key(op: Op) -> tuple[object, ...]:
         return (op.phase, placement.segments[op.name], op.name in placement.split, level[op.name])
 
-    light = {op.name: op for op in ops if tensors.costs[op.name].kind in _LIGHT}
+    light = {op.name: op for op in ops if tensors.costs[op.name].kind in _LIGHT and not _is_alone(op, fusion)}
     makers: dict[str, list[Op]] = {}
     for op in light.values():
         for tensor in dict.fromkeys(tensors.root(t) for t in op.inputs):
@@ -133,17 +176,22 @@ def _groups(tensors: Tensors, ops: Sequence[Op], placement: Placement) -> list[l
     return list(groups.values())
 
 
-def _levels(tensors: Tensors) -> dict[str, int]:
-    """For each op, how many heavy ops lie before it on the longest way."""
+def _is_alone(op: Op, fusion: Fusion) -> bool:
+    return fusion is Fusion.COMPILER and op.type in _SOFTMAX
+
+
+def _levels(tensors: Tensors, fusion: Fusion) -> dict[str, int]:
+    """For each op, how many ops that end a kernel lie before it on the longest way."""
+    ends = {*_HEAVY, Kind.REDUCTION} if fusion is Fusion.COMPILER else _HEAVY
     level: dict[str, int] = {}
     for op in tensors.ops:
         before = [split_tensor(t)[0] for t in op.inputs]
-        level[op.name] = max((level.get(name, 0) + _is_heavy(tensors, name) for name in before), default=0)
+        level[op.name] = max((level.get(name, 0) + _ends_kernel(tensors, name, ends) for name in before), default=0)
     return level
 
 
-def _is_heavy(tensors: Tensors, name: str) -> bool:
-    return tensors.costs[name].kind in (Kind.MATMUL, Kind.CONVOLUTION, Kind.UNKNOWN) if name in tensors.costs else False
+def _ends_kernel(tensors: Tensors, name: str, ends: Set[Kind]) -> bool:
+    return name in tensors.costs and tensors.costs[name].kind in ends and not _normalizes(tensors.program.ops[name])
 
 
 def alive(tensors: Tensors, updates: Iterable[str]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from whale.cost_model.block import Amount, Block, Chain, Parameter, Recompute, WorkClass
+from whale.cost_model.block import BOUND_BY_MEMORY, Amount, Block, Chain, Parameter, Recompute
 from whale.cost_model.coefficients import Coefficients
 from whale.cost_model.curve import Curve
 from whale.cost_model.plan import ParallelPlan
@@ -39,7 +39,7 @@ class MemoryUse:
     @property
     def total(self) -> float:
         """All of it."""
-        return sum(dataclasses.astuple(self))
+        return self.parameters + self.gradients + self.slots + self.activations + self.workspace + self.runtime
 
 
 def stage_memory(
@@ -62,11 +62,13 @@ def stage_memory(
     if runtime.separate_passes and plan.micro_batches > 1:
         workspace *= 2
     fixed = coefficients.get(f"runtime/{runtime.name}/context_bytes", "runtime/*/context_bytes")
-    return MemoryUse(parameters, gradients, slots, _peak(plan, row, held), workspace, fixed)
+    return MemoryUse(parameters, gradients, slots, _peak(plan, row, held, runtime), workspace, fixed)
 
 
-def _peak(plan: ParallelPlan, row: int, held: Mapping[int, float]) -> float:
+def _peak(plan: ParallelPlan, row: int, held: Mapping[int, float], runtime: Runtime) -> float:
     """The most bytes of activations at once: from a micro-batch's forward pass on a stage to its backward pass."""
+    if runtime.buffers and plan.micro_batches > 1 and row < plan.rows - 1:
+        return runtime.buffers * len(plan.stages) * sum(held.values())
     if len(held) == 1:
         return plan.live()[row] * held[row]
     now = most = 0.0
@@ -92,7 +94,8 @@ def state_bytes(
 
 def gradient_bytes(blocks: Iterable[Block], parts: int, precision: Precision, runtime: Runtime) -> float:
     """Bytes that data-parallel replicas reduce, per device: a gradient for each trained parameter."""
-    return state_bytes(blocks, parts, precision, runtime)[1]
+    width = runtime.reduced_bytes if element_bytes(precision) == 2 else 4
+    return sum(_size(p, parts) * width for p in _parameters(blocks) if p.trainable)
 
 
 def _parameters(blocks: Iterable[Block]) -> Iterable[Parameter]:
@@ -130,8 +133,7 @@ def _entering(chain: Chain, index: int) -> Curve:
 
 
 def _has_products(block: Block) -> bool:
-    light = (WorkClass.MEMORY, WorkClass.NORMALIZATION)
-    return any(work.work_class not in light for work in block.work if work.phase is Phase.FORWARD)
+    return any(work.work_class not in BOUND_BY_MEMORY for work in block.work if work.phase is Phase.FORWARD)
 
 
 def _transient(block: Block, plan: ParallelPlan, samples: float, parts: int) -> float:

@@ -8,7 +8,7 @@ fewest bytes cross; what crosses is the price of the cut, however far it goes on
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from whale.cost_model.curve import ZERO, Curve
 from whale.cost_model.tensors import SHAPES, Tensors
@@ -35,6 +35,8 @@ class Segment:
     """Ops that flow from the batch, in data-flow order."""
     output: Curve
     """Floating-point elements that cross the cut behind it."""
+    stage: int = 0
+    """The stage of the script's pipeline that it is part of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,16 +51,24 @@ class Group:
     """How often the block repeats."""
 
 
-def find_segments(tensors: Tensors) -> list[Segment]:
-    """The segments of the forward pass, in order."""
+def find_segments(tensors: Tensors, stages: Mapping[str, int]) -> list[Segment]:
+    """The segments of the forward pass, in order.
+
+    Args:
+        tensors: the program.
+        stages: by op: the stage it belongs to, where the script names stages. No segment is part of two.
+    """
     ops = [op for op in tensors.ops if op.phase is Phase.FORWARD and op.name in tensors.flowing]
+    stage = [stages.get(op.name, 0) for op in ops]
+    order = sorted(range(len(ops)), key=lambda i: (stage[i], i))
+    ops, stage = [ops[i] for i in order], [stage[i] for i in order]
     crossing = _crossing(tensors, ops)
-    cuts = [i for i, (number, _) in enumerate(crossing[:-1]) if number == 1]
+    cuts = [i for i, (number, _) in enumerate(crossing[:-1]) if number == 1 or stage[i] != stage[i + 1]]
     work = [float(_flops(tensors, op)) for op in ops]
     cuts = _refined(cuts, crossing, work, [tensors.costs[op.name].kind in HEAVY for op in ops])
     bounds = [0, *(cut + 1 for cut in cuts), len(ops)]
     return [
-        Segment(tuple(ops[a:b]), crossing[b - 1][1] if b < len(ops) else ZERO)
+        Segment(tuple(ops[a:b]), crossing[b - 1][1] if b < len(ops) else ZERO, stage[a])
         for a, b in zip(bounds, bounds[1:])
         if a < b
     ]
@@ -116,6 +126,16 @@ def _refined(
         found.append(best)
         pending += [(start, best), (best, end)]
     return sorted(found)
+
+
+def fold_stages(
+    segments: Sequence[Segment], signatures: Sequence[object], significant: Sequence[bool]
+) -> Iterator[Group]:
+    """``fold`` within each stage."""
+    changes = [i for i in range(1, len(segments)) if segments[i].stage != segments[i - 1].stage]
+    for start, stop in zip([0, *changes], [*changes, len(segments)]):
+        for group in fold(signatures[start:stop], significant[start:stop]):
+            yield dataclasses.replace(group, start=start + group.start)
 
 
 def fold(signatures: Sequence[object], significant: Sequence[bool]) -> list[Group]:

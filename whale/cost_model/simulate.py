@@ -15,11 +15,13 @@ from whale.cluster import Device
 from whale.cost_model.block import Block, Chain, Recompute
 from whale.cost_model.collectives import all_reduce_seconds, send_seconds
 from whale.cost_model.estimate import Estimate, Event
-from whale.cost_model.memory import MemoryUse, gradient_bytes, stage_memory
+from whale.cost_model.memory import MemoryUse, stage_memory
 from whale.cost_model.plan import ParallelPlan
+from whale.cost_model.reduction import Reduction
 from whale.cost_model.runtimes import element_bytes
 from whale.cost_model.steps import steps
 from whale.cost_model.timing import Pass, Share
+from whale.cost_model.transfers import Transfers
 from whale.cost_model.world import World
 from whale.errors import PlanError
 from whale.ir.program import Phase
@@ -59,11 +61,12 @@ class _Simulation:
         self.chain = chain
         self.plan = plan
         self.world = world
-        self.topology = world.topology
+        self.topology = world.used_by(plan.devices).topology
         self.times = world.times(plan)
         self.events: list[Event] | None = [] if timeline else None
         self.members = [[[self.topology.device(d) for d in r] for r in stage.replicas] for stage in plan.stages]
         self.width = element_bytes(plan.precision)
+        self.reduction = Reduction(chain, plan, world, self.members)
 
     def run(self) -> Estimate:
         replicas = self._kinds_of_replicas()
@@ -153,11 +156,10 @@ class _Simulation:
         if len(stages) == 1 and self.events is None:
             seconds = plan.micro_batches * (stages[0].forward + stages[0].backward)
             return [seconds], [seconds]
-        tasks = steps(plan.schedule, len(stages), plan.rows, plan.micro_batches)
-        arrival, end = [0.0] * len(tasks), [0.0] * len(tasks)
-        free, busy = [0.0] * plan.rows, [0.0] * plan.rows
-        link_free: dict[tuple[int, int], float] = {}
-        sends = self._sends(replica)
+        meeting = self.world.runtime.sending != "beside"
+        tasks = steps(plan.schedule, len(stages), plan.rows, plan.micro_batches, meeting)
+        end, busy, free = [0.0] * len(tasks), [0.0] * plan.rows, [0.0] * plan.rows
+        links = Transfers(tasks, end, self._sends(replica), self.world.runtime.sending == "in turn")
         for place, step in enumerate(tasks):
             times = stages[step.stage]
             duration = times.forward if step.forward else times.backward
@@ -165,20 +167,17 @@ class _Simulation:
             if step.own >= 0:
                 start = max(start, end[step.own])
             if step.other >= 0:
-                start = max(start, arrival[step.other])
+                start = max(start, links.arrival(step.other))
+            if meeting and step.previous >= 0 and tasks[step.previous].target >= 0:
+                start = max(start, links.arrival(step.previous))
             end[place] = free[step.row] = start + duration
             busy[step.row] += duration
             kind = "forward" if step.forward else "backward"
             self._note(kind, replica, step.stage, step.micro_batch, start, end[place])
-            if step.target >= 0:
-                seconds = sends[min(step.stage, step.target)]
-                way = (step.stage, step.target)
-                begin = max(end[place], link_free.get(way, 0.0))
-                arrival[place] = link_free[way] = begin + seconds
-                if self.world.runtime.waits:
-                    free[step.row] = arrival[place]
-                if seconds:
-                    self._note("send", replica, step.stage, step.micro_batch, begin, arrival[place], step.target)
+        for place, seconds in links.seconds_of.items():
+            if seconds:
+                step, there = tasks[place], links.arrival(place)
+                self._note("send", replica, step.stage, step.micro_batch, there - seconds, there, step.target)
         return free, busy
 
     def _sends(self, replica: int) -> list[float]:
@@ -213,58 +212,17 @@ class _Simulation:
         for row in range(self.plan.rows):
             numbers = range(row, len(self.plan.stages), self.plan.rows)
             last = max(found[row] for found in ends.values())
-            seconds = self._reduction(row)
-            hidden = overlap * max(times[row].backward for times in stages.values())
-            exposed = max(seconds - hidden, 0.0)
+            seconds = self.reduction.seconds(row)
+            backward = max(times[row].backward for times in stages.values())
+            exposed = self.reduction.exposed(row, seconds, overlap * backward) + self.reduction.handling(row)
             update = max(sum(times[n].update for n in numbers) for times in stages.values())
             replica = next(iter(ends))
             if seconds:
-                self._note("reduce", replica, row, -1, last + exposed - seconds, last + exposed)
+                self._note("reduce", replica, row, -1, last + exposed - max(seconds, exposed), last + exposed)
             self._note("update", replica, row, -1, last + exposed, last + exposed + update)
             longest = max(longest, exposed)
             step = max(step, last + exposed + update)
         return step, longest
-
-    def _reduction(self, row: int) -> float:
-        """Seconds to reduce the gradients of a row's stages over the replicas, and those of shared tables."""
-        numbers = range(row, len(self.plan.stages), self.plan.rows)
-        blocks = [b for n in numbers for b in self.chain.blocks[self.plan.stages[n].start : self.plan.stages[n].stop]]
-        parts = self.plan.stages[row].tensor_parallel
-        seconds = 0.0
-        if self.plan.num_replicas > 1:
-            size = gradient_bytes(blocks, parts, self.plan.precision, self.world.runtime)
-            group = [replica[0] for replica in self.members[row]]
-            seconds += all_reduce_seconds(self.topology, group, size)
-            if len({self.topology.machine(device) for device in group}) > 1:
-                name = f"communication/{self.world.runtime.communication}/tensor_seconds"
-                tensors = sum(p.trainable for block in blocks for p in block.parameters)
-                seconds += tensors * self.world.coefficients.get(name, "tensor_seconds")
-        return seconds + self._shared(row, blocks, parts)
-
-    def _shared(self, row: int, blocks: Sequence[Block], parts: int) -> float:
-        """Seconds to add up the gradients of variables that several rows read."""
-        seconds = 0.0
-        sizes = {p.shared: p for block in blocks for p in block.parameters if p.shared and p.trainable}
-        for name, parameter in sizes.items():
-            rows = [
-                other
-                for other in range(self.plan.rows)
-                if any(p.shared == name for block in self._row_blocks(other) for p in block.parameters)
-            ]
-            if len(rows) > 1 and row in rows:
-                size = parameter.elements / (parts if parameter.split else 1) * self.width
-                group = [self.members[other][0][0] for other in rows]
-                seconds += all_reduce_seconds(self.topology, group, size)
-        return seconds
-
-    @functools.cache  # noqa: B019 - lives as long as one simulation
-    def _row_blocks(self, row: int) -> tuple[Block, ...]:
-        numbers = range(row, len(self.plan.stages), self.plan.rows)
-        return tuple(
-            dict.fromkeys(
-                b for n in numbers for b in self.chain.blocks[self.plan.stages[n].start : self.plan.stages[n].stop]
-            )
-        )
 
     def _memory(self, kinds: dict[int, list[int]]) -> tuple[dict[str, MemoryUse], dict[str, int | None]]:
         memory: dict[str, MemoryUse] = {}

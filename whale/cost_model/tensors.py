@@ -146,7 +146,8 @@ class Tensors:
     @functools.cached_property
     def flowing(self) -> frozenset[str]:
         """Ops of the forward and backward pass whose values come from the batch, not only their sizes."""
-        found: set[str] = set()
+        # The producer of a fed tensor is not run, and so is none of the ops.
+        found = {split_tensor(source.tensor)[0] for source in self.analysis.sources}
         for op in self.ops:
             if op.type in SHAPES:
                 continue

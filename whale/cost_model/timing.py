@@ -12,11 +12,14 @@ import dataclasses
 import functools
 
 from whale.cluster import CATALOGUE, Catalogue
-from whale.cost_model.block import Block, Recompute, Work, WorkClass
+from whale.cost_model.block import BOUND_BY_MEMORY, Block, Recompute, Work, WorkClass
 from whale.cost_model.coefficients import Coefficients, packaged_coefficients
 from whale.cost_model.runtimes import Precision, Runtime, element_bytes
 from whale.errors import ClusterError
 from whale.ir.program import Phase
+
+_CARD = "-PCIe"
+"""Of a name in the catalogue: the same chip on a card, which reaches the same part of its own peaks."""
 
 UPDATE_BYTES = 4
 """Of an element in 32 bits, with which optimizers compute."""
@@ -89,11 +92,13 @@ class BlockTimes:
                 f"nothing is known of the speed of the device model {model!r}",
                 fix="name the product in the cluster file, or describe it in a catalogue file (docs/cost-model.md)",
             )
+        chip = model.removesuffix(_CARD)
         precision, peak = _usable({p: entry.number(f"{p}_flops") for p in _FALLBACK[self.precision]})
         flops = {
             work_class: peak
             * self.coefficients.get(
                 f"rate/{model}/{precision}/{work_class.value}",
+                f"rate/{chip}/{precision}/{work_class.value}",
                 f"rate/*/{precision}/{work_class.value}",
                 f"rate/*/*/{work_class.value}",
             )
@@ -101,8 +106,8 @@ class BlockTimes:
         }
         small = self.coefficients.get(f"batch_matmul/{precision}", "batch_matmul/*")
         flops[WorkClass.BATCH_MATMUL] = flops[WorkClass.MATMUL] * small
-        flops[WorkClass.NORMALIZATION] = flops[WorkClass.MEMORY] = single * self.coefficients.get("rate/elementwise")
-        efficiency = self.coefficients.get(f"memory/{model}", "memory/*")
+        flops |= dict.fromkeys(BOUND_BY_MEMORY, single * self.coefficients.get("rate/elementwise"))
+        efficiency = self.coefficients.get(f"memory/{model}", f"memory/{chip}", "memory/*")
         return Rates(flops, memory * efficiency, self.coefficients.get("fill_seconds"))
 
     def kernel_seconds(self, work: Work, model: str, share: Share) -> float:
@@ -111,7 +116,7 @@ class BlockTimes:
         update = work.phase is Phase.UPDATE
         divisor = share.parts if work.split or (share.sequence_parallel and not update) else 1
         width: float = UPDATE_BYTES if update else element_bytes(self.precision)
-        if work.work_class is WorkClass.MEMORY:
+        if work.work_class in (WorkClass.MEMORY, WorkClass.REDUCTION):
             width += self._wide * (UPDATE_BYTES - width)
         moved = work.elements.at(share.samples) * width + work.other_bytes.at(share.samples)
         if not update:
@@ -125,6 +130,7 @@ class BlockTimes:
         return {
             WorkClass.MEMORY: self.coefficients.get(f"runtime/{self.runtime.execution}/traffic", "traffic"),
             WorkClass.NORMALIZATION: self.coefficients.get("normalization/traffic", "traffic"),
+            WorkClass.REDUCTION: self.coefficients.get(f"runtime/{self.runtime.execution}/reductions", "traffic"),
         }
 
     @functools.cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from whale.cluster import CATALOGUE, Catalogue, Cluster, Device, Host, Link
 from whale.cluster.meshes import LINKS, MESHES, ring_count
@@ -46,6 +46,8 @@ class Topology:
     coefficients: Coefficients = dataclasses.field(default_factory=packaged_coefficients)
     network_efficiency: float = 1.0
     """What a runtime reaches of a network, beside what the link allows."""
+    used: tuple[tuple[str, int], ...] = ()
+    """(machine, devices of it in use), in order; empty when all are. Idle devices leave the network alone."""
 
     @functools.cached_property
     def _devices(self) -> dict[str, Device]:
@@ -67,11 +69,23 @@ class Topology:
         return self._hosts[device.host].machine
 
     def peers(self, device: Device) -> int:
-        """Compute devices on a device's machine."""
-        return self._peers[self.machine(device)]
+        """Devices in use on a device's machine: those that share its network."""
+        return self._used.get(self.machine(device), 1)
+
+    def count(self, devices: Iterable[str]) -> tuple[tuple[str, int], ...]:
+        """(machine, devices of it), in order. Raises ClusterError for a device that does not exist."""
+        counts: dict[str, int] = {}
+        for name in devices:
+            machine = self.machine(self.device(name))
+            counts[machine] = counts.get(machine, 0) + 1
+        return tuple(sorted(counts.items()))
 
     @functools.cached_property
-    def _peers(self) -> dict[str, int]:
+    def _used(self) -> dict[str, int]:
+        return dict(self.used) if self.used else self._sizes
+
+    @functools.cached_property
+    def _sizes(self) -> dict[str, int]:
         counts: dict[str, int] = {}
         for device in self.cluster.compute_devices:
             counts[self.machine(device)] = counts.get(self.machine(device), 0) + 1
@@ -134,7 +148,7 @@ class Topology:
         path = self._path(name, stated)
         if "bridge" in name and len(devices) > 2:
             return self._on_bus(self._bus({d.model for d in devices}), devices, None)
-        if name not in MESHES or self.peers(devices[0]) > _MESH_SIZE:
+        if name not in MESHES or self._sizes[self.machine(devices[0])] > _MESH_SIZE:
             return path
         rings = ring_count(name, tuple(sorted(device.index for device in devices)))
         if not rings:

@@ -125,13 +125,7 @@ def make(strategy: str, stages: int, devices: int, micro_batches: int, backward:
     Raises:
         ScheduleError: the strategy is unknown, a number is below 1, or the stages do not fit the devices.
     """
-    names = {name.lower(): name for name in STRATEGIES}
-    name = names.get(strategy.lower())
-    if name is None:
-        raise ScheduleError(
-            f"unknown pipeline strategy {strategy!r}",
-            fix=nearest(strategy, STRATEGIES) or f"strategies: {', '.join(STRATEGIES)}",
-        )
+    name = _known(strategy)
     _check_positive(devices=devices, stages=stages, micro_batches=micro_batches)
     if name not in INTERLEAVED and stages != devices:
         several = f", or {INTERLEAVED[0]!r} to run several stages on a device" if stages % devices == 0 else ""
@@ -143,6 +137,27 @@ def make(strategy: str, stages: int, devices: int, micro_batches: int, backward:
     if not backward:
         return forward_only(stages, micro_batches, devices)
     return interleaved(devices, stages, micro_batches) if name in INTERLEAVED else BUILDERS[name](stages, micro_batches)
+
+
+def canonical(strategy: str) -> str:
+    """A schedule's own name, such as ``one_f_one_b`` for ``PreferBackward``.
+
+    Raises:
+        ScheduleError: the strategy is unknown.
+    """
+    name = _known(strategy)
+    return INTERLEAVED[1] if name in INTERLEAVED else BUILDERS[name].__name__
+
+
+def _known(strategy: str) -> str:
+    names = {name.lower(): name for name in STRATEGIES}
+    name = names.get(strategy.lower())
+    if name is None:
+        raise ScheduleError(
+            f"unknown pipeline strategy {strategy!r}",
+            fix=nearest(strategy, STRATEGIES) or f"strategies: {', '.join(STRATEGIES)}",
+        )
+    return name
 
 
 def _one_stage_a_device(name: str, stages: int, micro_batches: int, ahead: Callable[[int], int]) -> Schedule:

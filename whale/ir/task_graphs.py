@@ -26,6 +26,8 @@ class Stage:
     """How many devices of one replica it runs on: they take micro-batches in turn."""
     site: Site | None = None
     """The script's line that entered it."""
+    ops: frozenset[str] = frozenset()
+    """Forward ops that it holds whatever their scopes: of a stage that Whale cut itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,9 @@ class PipelineRequest:
     """Name of the schedule, as the script or the configuration writes it."""
     site: Site | None = None
     """The script's line that entered the pipeline."""
+    is_asked: bool = True
+    """Whether the script asks for it. What Whale chose itself changes no numbers: statistics over the batch are then
+    exact, although micro-batches wait for one another."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -106,15 +106,16 @@ def _named(request: PipelineRequest) -> Dealt:
                 site=stage.site,
                 fix="give every stage devices for equally many replicas",
             )
+    rows = len(stages) if request.strategy not in INTERLEAVED else len({stage.devices for stage in stages})
     used: dict[str, int] = {}
     for number, stage in enumerate(stages):
         for device in (d for replica in stage.devices for d in replica):
-            if used.setdefault(device, number) != number:
+            if used.setdefault(device, number % rows) != number % rows:
                 raise PlanError(
                     f"stages {used[device]} and {number} are on one device, {device}",
                     site=stage.site,
                     fix='give each stage its own, or use the pipeline strategy "Interleaved" and name none',
                 )
-    schedule = make(request.strategy, len(stages), len(stages), request.micro_batches)
+    schedule = make(request.strategy, len(stages), rows, request.micro_batches)
     replicas = range(len(stages[0].devices))
     return Dealt(tuple(tuple(stage.devices[r] for stage in stages) for r in replicas), schedule)

@@ -3,8 +3,9 @@
 The script stamps the ops that it makes inside of its ``stage`` scopes. All others join a stage by these rules, which
 give the same answer for the same graph:
 
-1. Ops of the forward pass and of the input pipeline belong to the stage they are stamped with. What has no stamp joins
-   the latest stage it reads from; what reads from none (inputs, labels) the earliest stage that reads it.
+1. Ops of the forward pass and of the input pipeline belong to the stage they are stamped with; where Whale cuts the
+   model itself, those of the forward pass to the stage of their block. All others join the latest stage they read
+   from; what reads from none (inputs, labels) the earliest stage that reads it.
 2. A variable is where its stamp says, else where it is first read; an optimizer slot is where its variable is. Ops that
    hold, read or write a variable are with it, whatever their stamp.
 3. A gradient op is where its forward op is. Sums of gradients, and the gradients of a variable's reads, are where the
@@ -68,6 +69,7 @@ class _Assignment:
         self.ops = program.ops
         self.edges: Flow = flow(program)
         self.stage_of_scope = {scope: number for number, stage in enumerate(stages) for scope in stage.scopes}
+        self.stage_of_op = {name: number for number, stage in enumerate(stages) for name in stage.ops}
         self.of: dict[str, int] = dict(before)
         self.kept = frozenset(before)
         self.holders = {
@@ -80,10 +82,15 @@ class _Assignment:
 
     def run(self) -> None:
         for op in self.edges.order:
+            if op.phase is Phase.FORWARD:
+                self._set(op, self.stage_of_op.get(op.name))
             if op.phase in _FORWARD or (op.type in HOLDERS and self._slot_of(op) is None):
                 self._set(op, self.stage_of_scope.get(op.scope if op.scope is not None else UNSTAMPED))
-        for _ in range(2):  # what reads inputs alone is known only after these
-            self._forwards(lambda op: op.phase is Phase.FORWARD, max, self._flowing)
+        for again in (False, True):  # what reads inputs alone is known only after the first time
+            # Where Whale cuts a model, it cuts that of the training step; another model of the same variables, for
+            # evaluation, is cut where their stages change.
+            producers = self.edges.producers.__getitem__ if again and self.stage_of_op else self._flowing
+            self._forwards(lambda op: op.phase is Phase.FORWARD, max, producers)
             self._backwards(lambda op: op.phase in _FORWARD or op.type in HOLDERS, min)
         self._colocate()
         self._gradients()
@@ -100,7 +107,8 @@ class _Assignment:
         found: dict[int, list[Op]] = {}
         for name, op in self.ops.items():
             scope = UNSTAMPED if op.scope is None else op.scope
-            if op.phase is Phase.FORWARD and op.inputs and scope not in self.stage_of_scope:
+            named = scope in self.stage_of_scope or name in self.stage_of_op
+            if op.phase is Phase.FORWARD and op.inputs and not named:
                 found.setdefault(self.of[name], []).append(op)
         return {stage: tuple(ops) for stage, ops in sorted(found.items())}
 

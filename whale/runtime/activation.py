@@ -17,6 +17,7 @@ from whale.errors import SessionError
 from whale.rewriter.keys import KeyAllocator
 from whale.runtime import graph_optimizer
 from whale.runtime.binding import Binding
+from whale.runtime.callables import callable_from_options, make_callable_of
 from whale.runtime.in_force import InForce
 from whale.runtime.options import Options
 from whale.runtime.pipelining import requested
@@ -67,11 +68,12 @@ class Activation:
         _tf.replace_session(session, _tf.new_session(binding.shadow.graph, session._target, session._config))
         for name, method in _methods(session, binding, self._run).items():
             setattr(session, name, method)
+        session.whale_binding = binding  # for whale.explain
 
     def _accumulates(self, graph: tf.Graph) -> bool:
         """Whether a graph is rewritten on one device too: it asks for micro-batches."""
         request = requested(annotations_of(graph), self.options)
-        return request is not None and request.micro_batches > 1
+        return self.options.plan().micro_batches > 1 or (request is not None and request.micro_batches > 1)
 
     def configure(self, config: tf.ConfigProto | None, graph: tf.Graph | None) -> tf.ConfigProto | None:
         """The configuration of a session on our devices.
@@ -139,14 +141,10 @@ def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
         return session._do_call(binding.run, targets, fetches, pairs, options, metadata)
 
     def make_callable(fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        if feed_list is None:
-            _tf.check_fetches(session.graph, fetches)  # with feeds TensorFlow leaves it to the call as well
-        elif not isinstance(feed_list, (list, tuple)):
-            raise TypeError(f"feed_list must be a list or tuple of what run takes as feeds, not {feed_list!r}")
-        return _callable(session, run, fetches, feed_list, accept_options)
+        return make_callable_of(session, run, fetches, feed_list, accept_options)
 
     def from_options(callable_options: Any) -> Any:
-        return _callable_from_options(session, run, callable_options)
+        return callable_from_options(session, run, callable_options)
 
     set_up = session.partial_run_setup
 
@@ -171,36 +169,6 @@ def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
         "partial_run_setup": partial_run_setup,
         "_make_callable_from_options": from_options,
     }
-
-
-def _callable(session: Any, run: Any, fetches: Any, feed_list: Any, accept_options: bool) -> Any:
-    """``make_callable``: a run with the feeds as positional arguments; like TensorFlow's it does not pass through
-    whatever a script put in the place of ``Session.run``. Feeds that are left out at the end are not fed."""
-
-    def call(*values: Any, **kwargs: Any) -> Any:
-        if feed_list is None and values:
-            raise TypeError(f"expected no arguments, got {len(values)}")
-        if feed_list is None and kwargs and not accept_options:
-            raise TypeError(f"unexpected keyword arguments {sorted(kwargs)}")
-        return run(session, fetches, feed_dict=dict(zip(feed_list or (), values)), **kwargs)
-
-    return call
-
-
-def _callable_from_options(session: Any, run: Any, options: Any) -> Any:
-    """``_make_callable_from_options``: fetches, targets and feeds by name."""
-    graph = session.graph
-    fetches = [graph.as_graph_element(name, allow_operation=False) for name in options.fetch]
-    targets = [graph.as_graph_element(name, allow_tensor=False) for name in options.target]
-    feeds = [graph.as_graph_element(name, allow_operation=False) for name in options.feed]
-
-    def call(*values: Any, run_metadata: Any = None) -> Any:
-        kwargs: dict[str, Any] = {"run_metadata": run_metadata} if run_metadata is not None else {}
-        if run_metadata is not None:
-            kwargs["options"] = options.run_options
-        return run(session, [fetches, targets], feed_dict=dict(zip(feeds, values)), **kwargs)[0]
-
-    return call
 
 
 def activate(options: Options) -> Activation:

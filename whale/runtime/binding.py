@@ -20,7 +20,9 @@ from whale.annotations.capture import capture
 from whale.annotations.checks import check_closed, check_nonempty, check_size
 from whale.annotations.state import Annotations, annotations_of
 from whale.annotations.variables import complete
-from whale.ir.program import Program, TensorType
+from whale.errors import PlanError
+from whale.ir.plan import Plan as WholePlan
+from whale.ir.program import Program
 from whale.rewriter.fetches import merge_rules
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.mesh import Feed, Mesh
@@ -31,11 +33,14 @@ from whale.runtime.first_steps import FirstSteps
 from whale.runtime.messages import translate
 from whale.runtime.mirrors import Mirrors
 from whale.runtime.options import Options
-from whale.runtime.pipelining import Pipelining, requested
+from whale.runtime.pipelining import Pipelining, requested, under
+from whale.runtime.planning.in_session import Planned, plan_session
+from whale.runtime.planning.training_step import print_of
 from whale.runtime.plans import Plan
 from whale.runtime.preparation import prepare, senders
 from whale.runtime.report import Report
-from whale.runtime.signature import Run, Signature
+from whale.runtime.signature import Run, Signature, run_of
+from whale.runtime.step_times import StepTimes
 
 
 class Binding:
@@ -63,6 +68,11 @@ class Binding:
         # Why the graph is kept on one device, or empty. None before the first run: the script has not said all yet.
         self._alone: str | None = None
         self._pipelining: Pipelining | None = None
+        self._told_of_plan = False
+        self._graph_checked = options.plan_path is None
+        self.planned = Planned(None, ())
+        """The plan that was searched for the graph, where its strategy is left to Whale."""
+        self.steps = StepTimes()
         self._lock = threading.RLock()
         self.mirrors = Mirrors(self.shadow, lambda targets: self._step(None, {}, [], targets, None), self._lock)
         self._first_steps = FirstSteps(self)
@@ -96,22 +106,51 @@ class Binding:
             if said is not None:
                 check_closed(graph)
                 check_nonempty(graph)
-            plan, self._alone = self.options.plan_for(said)
+            plan, self._alone = self._planned(said)
             self.mesh = dataclasses.replace(self.mesh, devices=plan.devices, shares=plan.shares)
-            request = requested(said, self.options)
+            request = under(plan, requested(said, self.options), self.program)
             if request is not None and (len(request.stages) > 1 or request.micro_batches > 1):
-                self._pipelining = Pipelining(request, said, plan.devices)
-        self.mesh = dataclasses.replace(self.mesh, local=self._draws_locally(said))
+                shares = plan.shares if plan.stages else ()
+                self._pipelining = Pipelining(request, said, plan.devices, shares)
+        self.mesh = dataclasses.replace(self.mesh, local=self.options.draws_locally(said))
         if self._pipelining is not None:
             self.program = self._pipelining.extend(self.program, graph)
             self.mesh = self._pipelining.mesh(self.mesh)
         elif self.mesh.local:
             self.program = complete(self.program, graph)
 
-    def _draws_locally(self, said: Annotations | None) -> bool:
-        """Whether every copy draws its own batch."""
-        mode = self.options.batch or self.options.plan().batch or self.options.config.batch.mode
-        return (mode or ("global" if said is None else "local")) == "local"
+    def _planned(self, said: Annotations | None) -> tuple[WholePlan, str]:
+        """The plan to follow, and why it is one device where the script leaves others unused."""
+        plan, alone = self.options.plan_for(said)
+        space = self.options.space(said)
+        # Scopes that name some of the devices have chosen already.
+        if space and not alone and len(plan.devices) == len(self.options.cluster.compute_devices) > 1:
+            self.planned = plan_session(self.session.graph, self.program, self.options, space)
+            if self.planned.decided is not None:
+                plan = self.planned.decided.plan
+        return plan, alone
+
+    def _with_plan(self, report: Report) -> Report:
+        """The report of a run; that of the first one that trains tells of the plan as well."""
+        if not report.trains or self._told_of_plan:
+            return report
+        self._told_of_plan = True
+        return dataclasses.replace(report, lines=(*self.planned.lines, *report.lines))
+
+    def _check_graph(self) -> None:
+        """Refuses a plan file that was made for another graph, at the first run that trains.
+
+        Raises:
+            PlanError: it was.
+        """
+        self._graph_checked = True
+        plan = self.options.plan()
+        if plan.graph and plan.graph != print_of(complete(self._captured, self.session.graph)):
+            raise PlanError(
+                f"{self.options.plan_path}: the plan was made for another graph: the training step differs in an op, a "
+                "name or a constant's place",
+                fix="make it anew: whale plan --json PLAN, with the arguments that the script has now",
+            )
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -129,7 +168,8 @@ class Binding:
         seen = self._first_steps.due(plan)
         if seen is not None:
             return self._first_steps.take(seen, plan, targets, fetches, feeds, options, metadata)
-        return self.run_plan(plan, targets, fetches, feeds, options, metadata)
+        with self.steps.timed(plan.prepared):
+            return self.run_plan(plan, targets, fetches, feeds, options, metadata)
 
     def run_plan(
         self,
@@ -198,20 +238,11 @@ class Binding:
         like: Mapping[str, int] | None = None,
     ) -> Plan:
         """The plan of a run, made at its first call. With ``like``, by source the dim to cut, it is made for once."""
-        rows = sorted(((t.name, t, v) for t, v in feeds), key=lambda row: row[0])
-        names = tuple(name for name, _, _ in rows)
-        shapes = tuple(np.shape(v) for _, _, v in rows)
-        signature = Signature(
-            tuple(t.name for t in fetches),
-            tuple(o.name for o in targets),
-            names,
-            tuple(len(s) for s in shapes),
-        )
+        run = run_of(targets, fetches, feeds)
+        signature, shapes = run.signature, tuple(run.shapes.values())
         plan = self._find(signature, shapes) if like is None else None
         if plan is not None:
             return plan
-        types = {n: TensorType(t.dtype.name, _declared(t, s)) for (n, t, _), s in zip(rows, shapes)}
-        run = Run(signature, types, dict(zip(names, shapes)))
         with self._lock:
             if like is not None:
                 return self._prepare(run, like)
@@ -240,7 +271,7 @@ class Binding:
 
     def _prepare(self, run: Run, like: Mapping[str, int] | None) -> Plan:
         said = annotations_of(self.session.graph)
-        self.mesh = dataclasses.replace(self.mesh, local=self._draws_locally(said))
+        self.mesh = dataclasses.replace(self.mesh, local=self.options.draws_locally(said))
         merges = merge_rules(said.collections) if said is not None and like is None else {}
         self._prepared += 1
         number = self._prepared
@@ -258,11 +289,15 @@ class Binding:
                 observe=tuple if like is not None else lambda: self._first_steps.drawn(run.signature),
                 pipelining=self._pipelining,
             )
+        if prepared.trains and not self._graph_checked:
+            self._check_graph()
         if prepared.cut:
             self.mirrors.make(prepared.mirrored, self.program, prepared.mesh or self.mesh)
             _tf.extend_session(self.session)  # takes time in proportion to the whole graph: once for all
+        if like is None and prepared.trains:
+            self.steps.begin(run, prepared)
         if like is None:
-            self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else report)
+            self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else self._with_plan(report))
         return Plan(
             run.signature,
             number,
@@ -292,9 +327,3 @@ def _value(feed: Feed, value: Any, shares: Sequence[int]) -> Any:
 
 def _output(tensor: tf.Tensor) -> Any:
     return tensor._as_tf_output()
-
-
-def _declared(tensor: tf.Tensor, shape: tuple[int, ...]) -> tuple[int | None, ...]:
-    """The script's static shape of a fed tensor, its rank completed from the value."""
-    static = tensor.shape
-    return (None,) * len(shape) if static.rank is None else tuple(static.as_list())

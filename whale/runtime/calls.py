@@ -24,6 +24,7 @@ __all__ = [
     "auto_parallel",
     "cluster",
     "current_scope_as_default",
+    "explain",
     "get_all_collections",
     "get_collection",
     "init",
@@ -84,6 +85,13 @@ def auto_parallel(strategies: Sequence[object], known: Sequence[tuple[object, Ki
     """
     initialised()
     auto.auto_parallel([_kind(given, known) for given in strategies])
+
+
+def explain(session: Any) -> Any:
+    """Explains a session that trains."""
+    from whale.runtime.planning import explain as planning  # the planner takes a moment to load
+
+    return planning.explain(session)
 
 
 def current_scope_as_default() -> None:

@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 from whale.planner.witness import Witness, witness
 from whale.runtime.dynamic_check import Verdict, compare, merged
 from whale.runtime.plans import Plan
-from whale.runtime.preparation import is_function
 from whale.runtime.report import Report
 from whale.runtime.signature import Signature
+from whale.runtime.subject import is_function
 
 if TYPE_CHECKING:
     from whale.runtime.binding import Binding

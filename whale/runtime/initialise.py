@@ -7,12 +7,13 @@ import os
 import tensorflow.compat.v1 as tf
 
 from whale.annotations.state import open_here, script, start_afresh
-from whale.cluster import Cluster, Workers, from_tf_config
+from whale.cluster import Workers, from_tf_config
 from whale.config import Config, Env, from_environment
 from whale.config.setting import script_site
 from whale.errors import ClusterError, ConfigError, ScopeError, SetupError
 from whale.runtime.activation import activate
 from whale.runtime.in_force import InForce
+from whale.runtime.machine import gpu_descriptions, this_machine
 from whale.runtime.options import Options
 
 
@@ -32,7 +33,7 @@ def init(config: Config | None = None) -> None:
     chosen = _configuration(config)
     check_alone(from_tf_config(os.environ.get("TF_CONFIG", "")))
     current = InForce.get()
-    base = current.base if current is not None else Options(cluster=_local_cluster())
+    base = current.base if current is not None else Options(cluster=this_machine(gpu_descriptions()))
     options = _under(base, chosen)
     if current is None:
         InForce.set(InForce(activate(options), base, by_script=True))
@@ -117,12 +118,6 @@ def _check_no_scope_is_open() -> None:
             site=script_site(),
             fix="call it once, before the first scope",
         )
-
-
-def _local_cluster() -> Cluster:
-    """All GPUs of this machine, or its CPU as one device."""
-    gpus = len(tf.config.list_physical_devices("GPU"))
-    return Cluster.local(gpus, "GPU") if gpus else Cluster.local(1, "CPU")
 
 
 def _under(base: Options, config: Config) -> Options:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whale.cluster import Cluster, restrict, visible_devices
+from whale.cluster import CATALOGUE, Catalogue, Cluster, restrict, visible_devices
 from whale.config import Config
 from whale.config.setting import script_site
+from whale.cost_model import Coefficients
 from whale.errors import ClusterError, PlanError
 from whale.ir.plan import Plan, load
 
@@ -25,8 +27,8 @@ class Options:
     visible: tuple[int, ...] = ()
     """Where ``cluster`` is part of a larger one: the number that each of its compute devices had there, which is what
     TensorFlow is to be told. Empty when it is the whole."""
-    strategy: str = "auto"
-    """``auto``, ``replica`` or ``annotated``."""
+    strategy: str = ""
+    """``auto``, ``replica``, ``annotated``, or empty: what the script's scopes say, else copies on all devices."""
     batch: str = ""
     """``global``, ``local``, or empty: local for scripts that use annotations, else global."""
     plan_path: str | None = None
@@ -35,6 +37,10 @@ class Options:
     """Everything else."""
     quiet: bool = False
     """Whether plans are kept off standard error."""
+    catalogue: Catalogue = CATALOGUE
+    """What a planner knows of devices and links."""
+    coefficients: Coefficients | None = None
+    """Its fitted numbers; None for those that ship with Whale."""
 
     def under(self, config: Config) -> Options:
         """These options, of a whole cluster, when a configuration is in force, which may leave some devices out.
@@ -92,16 +98,51 @@ class Options:
         except UnicodeDecodeError:
             raise PlanError(f"{self.plan_path}: not UTF-8 text", fix="save it as UTF-8") from None
         plan = load(text, self.plan_path)
+        self._check_models(plan)
         if not plan.devices and len(plan.shares) <= len(devices):
             plan = dataclasses.replace(plan, devices=devices[: len(plan.shares)])
-        strange = [d for d in plan.devices if d not in devices]
-        if strange or len(plan.shares) > len(devices):
-            named = ", ".join(plan.devices) or f"{len(plan.shares)} devices"
+        named = {*plan.devices, *(device for stage in plan.stages for device in stage.devices)}
+        if not named <= set(devices) or len(plan.shares) > len(devices):
+            wanted = ", ".join(sorted(named)) or f"{len(plan.shares)} devices"
             raise PlanError(
-                f"{self.plan_path}: the plan is for {named}; the cluster has {', '.join(devices)}",
+                f"{self.plan_path}: the plan is for {wanted}; the cluster has {', '.join(devices)}",
                 fix="make the plan for this cluster, or pass the --devices or --cluster it was made for",
             )
         return plan
+
+    def _check_models(self, plan: Plan) -> None:
+        """Refuses a plan for other devices. Those of a machine that nobody described are told by their kind alone."""
+        models = [device.model for device in self.cluster.compute_devices]
+        if not plan.models or set(models) <= _KINDS or tuple(models) == plan.models:
+            return
+        raise PlanError(
+            f"{self.plan_path}: the plan is for the devices {counted_models(plan.models)}; the cluster has "
+            f"{counted_models(models)}",
+            fix="make the plan for this cluster: whale plan --cluster FILE --json PLAN",
+        )
+
+    def space(self, said: Annotations | None) -> str:
+        """What a session's plan is searched in (``planning.decide.SPACES``); empty to search none.
+
+        Args:
+            said: the graph's annotations; None for a script without any.
+        """
+        if self.plan_path is not None or self.strategy == "annotated" or self.draws_locally(said):
+            return ""  # copies that draw their own batches set the batch of a step by their number: one on each device
+        asked = said.auto if said is not None else None
+        if self.strategy == "auto" or (asked is not None and self.strategy != "replica"):
+            return "what runs"
+        kinds = {(device.model, device.memory_bytes) for device in self.cluster.compute_devices}
+        return "shares only" if len(kinds) > 1 else ""
+
+    def draws_locally(self, said: Annotations | None) -> bool:
+        """Whether every copy of a graph draws its own batch.
+
+        Args:
+            said: the graph's annotations; None for a script without any.
+        """
+        mode = self.batch or self.plan().batch or self.config.batch.mode
+        return (mode or ("global" if said is None else "local")) == "local"
 
     def plan_for(self, said: Annotations | None) -> tuple[Plan, str]:
         """The plan for one graph: what the script said about it narrows ``plan``, as far as ``strategy`` lets it.
@@ -129,3 +170,11 @@ class Options:
             return plan, ""
         reason = f"the script's scopes name the one device {devices[0]}" if len(devices) == 1 else ""
         return Plan((1,) * len(devices), devices, plan.batch), reason
+
+
+_KINDS = frozenset({"CPU", "GPU"})
+
+
+def counted_models(models: Sequence[str]) -> str:
+    """Devices as ``8 x V100, 8 x P100``."""
+    return ", ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from whale import _tf
-from whale.annotations.inline import function_ops, inline
 from whale.errors import PlanError
 from whale.ir.program import Op, Phase, Program, reachable, split_tensor
 from whale.planner.cut import Choice, choose, repeat
@@ -29,24 +27,9 @@ from whale.runtime.own_parallelism import already_parallel
 from whale.runtime.pipelining import Pipelining
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature
-from whale.sharding.order import Order, order
+from whale.runtime.subject import Subject, subject_of
 from whale.sharding.propagate import Request, Source
-from whale.sharding.rules.state import holder_of, writes_variable
-from whale.sharding.sources import candidates
-
-FUNCTIONAL = frozenset(
-    {
-        "While",
-        "StatelessWhile",
-        "If",
-        "StatelessIf",
-        "Case",
-        "StatelessCase",
-        "PartitionedCall",
-        "StatefulPartitionedCall",
-    }
-)
-"""Ops that run functions of the graph's library."""
+from whale.sharding.rules.control import CONTAINERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,28 +62,6 @@ class Prepared:
     """The copies, of a run that is cut."""
     approximate: bool = False
     """Whether the script chose to give up exactness somewhere."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Subject:
-    """A run as names, functional control flow written out."""
-
-    user: Program
-    """The program that the shadow graph holds verbatim."""
-    program: Program
-    """The same with functions written out."""
-    fetches: tuple[str, ...]
-    targets: tuple[str, ...]
-    renamed: Mapping[str, str]
-    """What became of tensors of the user's program where functions were written out."""
-    ordered: Order
-    """The ops of the run."""
-    sources: tuple[Source, ...]
-    """What is fed or drawn and may be cut."""
-    written: frozenset[str]
-    """Variables it writes."""
-    trains: bool
-    """Whether it writes variables from a batch or from gradients."""
 
 
 def prepare(
@@ -137,7 +98,7 @@ def prepare(
         PlanError: a run that trains a pipeline cannot be cut into micro-batches, or lacks gradients.
     """
     start = time.perf_counter()
-    subject = _subject(program, run, mesh.local)
+    subject = subject_of(program, run, mesh.local)
     if pipelining is not None:
         subject, mesh = _staged(subject, mesh, pipelining)
 
@@ -166,7 +127,8 @@ def prepare(
             raise uncut(piped, "nothing is fed or drawn that can be cut")
         return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
     try:
-        choice = _choose(subject, run, sources, mesh, options, like)
+        asked = pipelining is None or pipelining.request.is_asked
+        choice = _choose(subject, run, sources, mesh, options, like, asked)
         analysed = time.perf_counter()
         fed = fed_sizes(choice.analysis, run.signature.feeds)
         if fed.clash is not None:
@@ -176,7 +138,7 @@ def prepare(
             if piped is not None:
                 raise uncut(piped, why_whole(choice))
             return stay(why_whole(choice))
-        asked = [subject.renamed.get(t, t) for t in observe()] if subject.trains else []
+        seen = [subject.renamed.get(t, t) for t in observe()] if subject.trains else []
         merged = {after: merges.get(name, "") for name, after in zip(run.signature.fetches, subject.fetches)}
 
         def lowered_on(mesh: Mesh) -> Lowered:
@@ -193,7 +155,7 @@ def prepare(
                 subject.user,
                 "" if number == 1 else f"run_{number}/",
                 merged,
-                asked,
+                seen,
             )
 
         rolled = ""
@@ -250,20 +212,7 @@ def senders(program: Program, signature: Signature, shadow: Shadow) -> tuple[str
     return tuple(name for op in ops for name in shadow.streams.get(op.name, ()))
 
 
-def _subject(program: Program, run: Run, local: bool) -> _Subject:
-    signature = run.signature
-    ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
-    inlined, fetches, targets, renamed = _without_functions(program, run, ops)
-    if inlined is not program:
-        ops = reachable(inlined, fetches, targets, signature.feeds)
-    ordered = order(ops, frozenset(signature.feeds))
-    sources = tuple(candidates(ordered, run.feeds, run.shapes, local))
-    written = frozenset(_written(inlined, ordered))
-    trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
-    return _Subject(program, inlined, fetches, targets, renamed, ordered, sources, written, trains)
-
-
-def _staged(subject: _Subject, mesh: Mesh, pipelining: Pipelining) -> tuple[_Subject, Mesh]:
+def _staged(subject: Subject, mesh: Mesh, pipelining: Pipelining) -> tuple[Subject, Mesh]:
     """A run of a pipeline: the ops that were written out of functions get phases and stages too."""
     forward = any(op.phase is Phase.FORWARD for op in subject.ordered.ops)
     if pipelining.staged and subject.sources and forward:
@@ -280,7 +229,7 @@ def _staged(subject: _Subject, mesh: Mesh, pipelining: Pipelining) -> tuple[_Sub
     return dataclasses.replace(subject, program=program, ordered=ordered), mesh
 
 
-def _whole_updates(subject: _Subject, sources: tuple[Source, ...], run: Run, mesh: Mesh) -> dict[str, str]:
+def _whole_updates(subject: Subject, sources: tuple[Source, ...], run: Run, mesh: Mesh) -> dict[str, str]:
     """The ops that read rows of gradients for an update, where these rows are to be put together first.
 
     With micro-batches, what an update does with rows (to add up equal ones) is done once, not for each of them. And
@@ -291,28 +240,34 @@ def _whole_updates(subject: _Subject, sources: tuple[Source, ...], run: Run, mes
     if not own and not mesh.has_micro_batches:
         return {}
     backward = {op.name for op in subject.ordered.ops if op.phase is Phase.BACKWARD}
+    read = {tensor for op in subject.ordered.ops for tensor in op.inputs}.union(subject.fetches)
+
+    def takes_gradients(op: Op) -> bool:
+        """Whether an op does something with gradients: not one that nobody reads, nor one that passes a container."""
+        values = [t for t in op.inputs if subject.program.tensor(t).dtype not in ("resource", "variant")]
+        used = not op.outputs or any(tensor in read for tensor in op.outputs_named())
+        return used and op.type not in CONTAINERS and any(split_tensor(tensor)[0] in backward for tensor in values)
+
     reason = "rows of a gradient are put together before they are read"
-    return {
-        op.name: reason
-        for op in subject.ordered.ops
-        if op.phase is Phase.UPDATE and any(split_tensor(tensor)[0] in backward for tensor in op.inputs)
-    }
+    return {op.name: reason for op in subject.ordered.ops if op.phase is Phase.UPDATE and takes_gradients(op)}
 
 
 def _choose(
-    subject: _Subject,
+    subject: Subject,
     run: Run,
     sources: tuple[Source, ...],
     mesh: Mesh,
     options: Options,
     like: Mapping[str, int] | None,
+    asked: bool,
 ) -> Choice:
     sync, mode = options.config.batch.sync, options.config.random.mode
     request = Request(
         subject.ordered,
         dict(run.feeds),
-        # Between micro-batches exact statistics cost what a pipeline is for: they are exact where that is asked for.
-        sync=not mesh.local and mesh.pipeline is None and mesh.micro_batches == 1 if sync is None else bool(sync),
+        # Between micro-batches exact statistics cost what a pipeline is for: where the script asks for these, they are
+        # exact only where it asks for that as well.
+        sync=not mesh.local and not (mesh.has_micro_batches and asked) if sync is None else bool(sync),
         independent=mode == "independent" or (not mode and mesh.local),
         shares=mesh.pieces,
         sure=subject.program is subject.user,
@@ -333,39 +288,5 @@ def _place(fault: Exception) -> str:
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
-def _without_functions(
-    program: Program, run: Run, ops: tuple[Op, ...]
-) -> tuple[Program, tuple[str, ...], tuple[str, ...], Mapping[str, str]]:
-    """The program with functional control flow written out, what is then fetched and run, and new names of tensors."""
-    signature = run.signature
-    fed = {split_tensor(t)[0] for t in signature.feeds}
-    names = [n for n in function_ops(program, ops) if n not in fed] if any(is_function(o) for o in ops) else []
-    if not names:
-        return program, signature.fetches, signature.targets, {}
-    inlined = inline(program, names)
-    fetches = tuple(inlined.tensors.get(t, t) for t in signature.fetches)
-    targets = tuple(inlined.ops.get(t, t) for t in signature.targets)
-    return inlined.program, fetches, targets, inlined.tensors
-
-
-def is_function(op: Op) -> bool:
-    """Whether an op runs a function of the graph's library."""
-    return op.type in FUNCTIONAL or _tf.op_definition(op.type) is None
-
-
-def _applies(op: Op) -> bool:
-    return op.type.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply"))
-
-
 def _shape(program: Program, tensor: str) -> tuple[int | None, ...]:
     return program.tensor(tensor).shape or ()
-
-
-def _written(program: Program, ordered: Order) -> list[str]:
-    found = []
-    for op in ordered.ops:
-        if writes_variable(op.type) and op.inputs:
-            holder = holder_of(program.ops, op.inputs[0])
-            if holder is not None:
-                found.append(holder)
-    return found

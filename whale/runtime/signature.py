@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from whale.ir.program import TensorType
 
@@ -41,3 +44,29 @@ class Run:
     """Types of the fed tensors as the script declares them, ranks completed from the values."""
     shapes: Mapping[str, tuple[int, ...]]
     """Shapes of the fed values."""
+
+
+def run_of(targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]]) -> Run:
+    """A call of ``Session.run`` as names.
+
+    Args:
+        targets: operations that are run.
+        fetches: tensors that are fetched.
+        feeds: tensors that are fed, with their values.
+    """
+    rows = sorted(((t.name, t, v) for t, v in feeds), key=lambda row: row[0])
+    shapes = {name: tuple(np.shape(value)) for name, _, value in rows}
+    signature = Signature(
+        tuple(t.name for t in fetches),
+        tuple(o.name for o in targets),
+        tuple(shapes),
+        tuple(len(shape) for shape in shapes.values()),
+    )
+    types = {name: TensorType(t.dtype.name, _declared(t, shapes[name])) for name, t, _ in rows}
+    return Run(signature, types, shapes)
+
+
+def _declared(tensor: Any, shape: tuple[int, ...]) -> tuple[int | None, ...]:
+    """The script's static shape of a fed tensor, its rank completed from the value."""
+    static = tensor.shape
+    return (None,) * len(shape) if static.rank is None else tuple(static.as_list())

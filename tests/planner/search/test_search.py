@@ -164,14 +164,20 @@ def test_a_model_that_fits_nowhere_says_what_it_needs() -> None:
 
 
 def test_what_cannot_run_is_left_out_and_its_gain_is_told() -> None:
-    chain = Chain((block(1e12, 5 * 10**8, 1e7, 1e3),) * 2)
-    devices = cluster((("V100", 1, 32.0),), (("V100", 1, 32.0),), network=1e9)
-    found = find(chain, devices, SearchOptions(4, executable_only=True))
-    assert len(found.plan.stages) == 1
+    chain = Chain((block(1e13, 5 * 10**8, 1e5, 1e3),))
+    found = find(chain, cluster((("V100", 2, 32.0),)), SearchOptions(1, executable_only=True))
+    assert found.plan.stages[0].tensor_parallel == 1
     assert found.plan.recompute is Recompute.NONE
     assert found.left_out is not None
     assert found.left_out.judged.seconds < found.estimate.step_seconds
-    assert "stages that the script does not name" in found.left_out.reason
+    assert "operators divided over devices" in found.left_out.reason
+
+
+def test_stages_that_search_cuts_can_run() -> None:
+    chain = Chain((block(1e12, 5 * 10**8, 1e7, 1e3),) * 2)
+    devices = cluster((("V100", 1, 32.0),), (("V100", 1, 32.0),), network=1e9)
+    found = find(chain, devices, SearchOptions(4, executable_only=True, recompute=(Recompute.NONE,)))
+    assert len(found.plan.stages) == 2 and found.left_out is None
 
 
 def test_named_stages_are_kept() -> None:

@@ -45,15 +45,8 @@ def family_of(plan: ParallelPlan) -> Family:
     )
 
 
-def why_not_executable(plan: ParallelPlan, annotated: bool) -> str:
-    """What the rewriter cannot emit of a plan; empty when it can emit all.
-
-    Args:
-        plan: the plan.
-        annotated: whether the script names the stages.
-    """
-    if len(plan.stages) > 1 and not annotated:
-        return "stages that the script does not name"
+def why_not_executable(plan: ParallelPlan) -> str:
+    """What the rewriter cannot emit of a plan; empty when it can emit all."""
     if any(stage.tensor_parallel > 1 for stage in plan.stages):
         return "operators divided over devices"
     if plan.recompute is not Recompute.NONE:

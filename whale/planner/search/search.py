@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from whale.cluster import CATALOGUE, Catalogue, Cluster
 from whale.cost_model import (
@@ -62,6 +62,7 @@ def search(
     execution: Runtime | None = None,
     catalogue: Catalogue = CATALOGUE,
     coefficients: Coefficients | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Found:
     """The plan with the shortest step that fits.
 
@@ -72,32 +73,33 @@ def search(
         execution: what will run the plan; TensorFlow by default.
         catalogue: what is known of devices and links.
         coefficients: fitted numbers; those that ship with Whale by default.
+        progress: called with the name of each phase as it begins.
 
     Raises:
         PlanError: no plan fits; the message has the smallest memory that was found and what would make it fit.
         ClusterError: a device is unknown to the catalogue, or no plan can do without a link that is down.
     """
     world = World(cluster, execution or runtime("tensorflow"), catalogue, coefficients or packaged_coefficients())
-    clock = _Clock()
+    clock = _Clock(progress)
+    clock.begin("devices")
     units = make_units(chain, options.max_units, options.stages)
     tables = Tables(chain, units, world, options.precision)
     judge = Judge(chain, world)
     standings = Standings(judge, options)
     spaces = _spaces(tables, standings)
-    clock.lap("devices")
     exact = len(units) - 1 == len(chain.blocks) or bool(options.stages)
     for space in spaces:
+        clock.begin("every plan")
         if not search_all(space):
             exact = False
-            clock.lap("every plan")
+            clock.begin("pipelines")
             search_uniform(space)
-            clock.lap("pipelines")
+            clock.begin("shares")
             search_mixed(space)
-            clock.lap("shares")
+            clock.begin("improvement")
             for judged in standings.leaders(_LEADERS):
                 improve(space, judged, options.simulations)
-            clock.lap("improvement")
-        clock.lap("every plan")
+    clock.begin("")
     clock.seconds["of which simulation"] = judge.seconds
     return _report(standings, exact, clock)
 
@@ -125,7 +127,7 @@ def _report(standings: Standings, exact: bool, clock: _Clock) -> Found:
     left_out: Loser | None = None
     faster = standings.best
     if options.executable_only and faster is not None and faster.plan != best.plan:
-        refused = why_not_executable(faster.plan, bool(options.stages))
+        refused = why_not_executable(faster.plan)
         gain = best.seconds / faster.seconds
         what = f"{faster.seconds:.4g} s a step, {gain:.2f} times as fast, cannot run yet: {refused}"
         left_out = Loser(family_of(faster.plan), faster, what)
@@ -146,7 +148,7 @@ def _losers(standings: Standings, best: Judged) -> tuple[Loser, ...]:
     for family, judged in standings.families.items():
         if judged.plan == best.plan:
             continue
-        refused = why_not_executable(judged.plan, bool(options.stages)) if options.executable_only else ""
+        refused = why_not_executable(judged.plan) if options.executable_only else ""
         losers.append(Loser(family, judged, why_it_lost(judged, best.seconds, refused)))
     return tuple(sorted(losers, key=_rank))
 
@@ -191,7 +193,7 @@ def _ways_to_fit(standings: Standings, nearest: Judged) -> Sequence[str]:
         ways.append("use more devices, so that each holds fewer layers" if not options.stages else "cut more stages")
     fitting = standings.best
     if options.executable_only and fitting is not None:
-        refused = why_not_executable(fitting.plan, bool(options.stages))
+        refused = why_not_executable(fitting.plan)
         ways.append(f"wait for {refused}, with which it would fit in {gibibytes(fitting.most_bytes)}")
     if options.precision in ("fp32", "tf32"):
         ways.append("compute with 16 bits")
@@ -205,14 +207,19 @@ def _kinds_of_memory(judged: Judged, device: str) -> str:
 
 
 class _Clock:
-    """Adds up time by phase."""
+    """Adds up time by phase, and tells of phases as they begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Callable[[str], None] | None) -> None:
         self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
+        self._progress = progress
+        self._phase = ""
+        self._since = time.perf_counter()
 
-    def lap(self, phase: str) -> None:
-        """Ends a phase."""
+    def begin(self, phase: str) -> None:
+        """Ends the phase before and begins another; an empty name begins none."""
         now = time.perf_counter()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
-        self._last = now
+        if self._phase:
+            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
+        self._phase, self._since = phase, now
+        if phase and self._progress is not None:
+            self._progress(phase)

@@ -54,7 +54,7 @@ class Standings:
 
     def can_run(self, plan: ParallelPlan) -> bool:
         """Whether the rewriter can emit a plan."""
-        return not why_not_executable(plan, bool(self.options.stages))
+        return not why_not_executable(plan)
 
     def limit(self, family: Family, executable: bool) -> float:
         """Plans of a family whose bound is not below this many seconds need no look."""

@@ -1,48 +1,12 @@
-"""The world as one plan sees it: only the devices that it uses share the links.
-
-The cost model lets all devices of a machine share its network, whether a plan uses them or not. A plan would then get
-slower by a device that it leaves alone. Here a machine's peers are those of the plan.
-"""
+"""Plans judged by simulation, long ones by a few of their micro-batches."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
 from collections.abc import Iterable
 
-from whale.cluster import Device
-from whale.cost_model import Chain, Estimate, ParallelPlan, Topology, World, simulate
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class UsedTopology(Topology):
-    """A cluster of which a plan uses so many devices on each machine."""
-
-    used: tuple[tuple[str, int], ...] = ()
-    """(machine, devices of it in use)."""
-
-    def peers(self, device: Device) -> int:
-        """Devices in use on a device's machine."""
-        return self._used.get(self.machine(device), 1)
-
-    @functools.cached_property
-    def _used(self) -> dict[str, int]:
-        return dict(self.used)
-
-
-@dataclasses.dataclass(frozen=True)
-class UsedWorld(World):
-    """A world whose topology is that of a plan."""
-
-    seen: Topology | None = None
-    """The links; None for those of the whole cluster."""
-
-    @functools.cached_property
-    def topology(self) -> Topology:
-        """The links as this runtime and this plan use them."""
-        return self.seen or super().topology
-
+from whale.cost_model import Chain, Estimate, ParallelPlan, World, simulate
 
 _LONG = 20_000
 """Tasks of a step that is simulated as a whole."""
@@ -73,28 +37,11 @@ class Judge:
         """Plans that were simulated."""
         self.seconds = 0.0
         """Time that took."""
-        self._worlds: dict[tuple[tuple[str, int], ...], UsedWorld] = {}
         self._estimates: dict[ParallelPlan, Estimate] = {}
 
-    def seen_by(self, devices: Iterable[str]) -> UsedWorld:
+    def seen_by(self, devices: Iterable[str]) -> World:
         """The world as a plan on these devices sees it."""
-        whole = self.world.topology
-        counts: dict[str, int] = {}
-        for name in devices:
-            machine = whole.machine(whole.device(name))
-            counts[machine] = counts.get(machine, 0) + 1
-        return self.with_counts(tuple(sorted(counts.items())))
-
-    def with_counts(self, used: tuple[tuple[str, int], ...]) -> UsedWorld:
-        """The world as a plan sees it that uses so many devices of each machine."""
-        found = self._worlds.get(used)
-        if found is None:
-            world = self.world
-            whole = world.topology
-            seen = UsedTopology(whole.cluster, whole.catalogue, whole.coefficients, whole.network_efficiency, used)
-            found = UsedWorld(world.cluster, world.runtime, world.catalogue, world.coefficients, seen)
-            self._worlds[used] = found
-        return found
+        return self.world.used_by(devices)
 
     def estimate(self, plan: ParallelPlan) -> Estimate:
         """What a plan costs.
@@ -113,7 +60,7 @@ class Judge:
 
     def whole_step(self, plan: ParallelPlan) -> Estimate:
         """A simulation of all micro-batches. Raises ClusterError for a link that is down."""
-        return simulate(self.chain, plan, self.seen_by(plan.devices), timeline=False)
+        return simulate(self.chain, plan, self.world, timeline=False)
 
     def _extended(self, plan: ParallelPlan) -> Estimate:
         """A long step from two short ones: once the pipeline is full, each further micro-batch takes the same time."""

@@ -1,0 +1,1 @@
+"""From a script, or a session's graph, to a plan for it."""

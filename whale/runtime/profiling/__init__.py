@@ -1,0 +1,1 @@
+"""What the ops of a training step really take on one device."""

@@ -1,0 +1,105 @@
+"""A run as names: its ops in data-flow order, functional control flow written out, and where batches enter it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from whale import _tf
+from whale.annotations.inline import function_ops, inline
+from whale.ir.program import Op, Program, reachable, split_tensor
+from whale.runtime.signature import Run
+from whale.sharding.order import Order, order
+from whale.sharding.propagate import Source
+from whale.sharding.rules.state import holder_of, writes_variable
+from whale.sharding.sources import candidates
+
+FUNCTIONAL = frozenset(
+    {
+        "While",
+        "StatelessWhile",
+        "If",
+        "StatelessIf",
+        "Case",
+        "StatelessCase",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+    }
+)
+"""Ops that run functions of the graph's library."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A run, functional control flow written out."""
+
+    user: Program
+    """The program that the shadow graph holds verbatim."""
+    program: Program
+    """The same with functions written out."""
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+    renamed: Mapping[str, str]
+    """What became of tensors of the user's program where functions were written out."""
+    ordered: Order
+    """The ops of the run."""
+    sources: tuple[Source, ...]
+    """What is fed or drawn and may be cut."""
+    written: frozenset[str]
+    """Variables it writes."""
+    trains: bool
+    """Whether it writes variables from a batch or from gradients."""
+
+
+def subject_of(program: Program, run: Run, local: bool) -> Subject:
+    """The ops of a run.
+
+    Args:
+        program: the user's.
+        run: what is fetched, run and fed.
+        local: whether every copy draws its own batch.
+    """
+    signature = run.signature
+    ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
+    inlined, fetches, targets, renamed = _without_functions(program, run, ops)
+    if inlined is not program:
+        ops = reachable(inlined, fetches, targets, signature.feeds)
+    ordered = order(ops, frozenset(signature.feeds))
+    sources = tuple(candidates(ordered, run.feeds, run.shapes, local))
+    written = frozenset(_written(inlined, ordered))
+    trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
+    return Subject(program, inlined, fetches, targets, renamed, ordered, sources, written, trains)
+
+
+def _without_functions(
+    program: Program, run: Run, ops: tuple[Op, ...]
+) -> tuple[Program, tuple[str, ...], tuple[str, ...], Mapping[str, str]]:
+    """The program with functional control flow written out, what is then fetched and run, and new names of tensors."""
+    signature = run.signature
+    fed = {split_tensor(t)[0] for t in signature.feeds}
+    names = [n for n in function_ops(program, ops) if n not in fed] if any(is_function(o) for o in ops) else []
+    if not names:
+        return program, signature.fetches, signature.targets, {}
+    inlined = inline(program, names)
+    fetches = tuple(inlined.tensors.get(t, t) for t in signature.fetches)
+    targets = tuple(inlined.ops.get(t, t) for t in signature.targets)
+    return inlined.program, fetches, targets, inlined.tensors
+
+
+def is_function(op: Op) -> bool:
+    """Whether an op runs a function of the graph's library."""
+    return op.type in FUNCTIONAL or _tf.op_definition(op.type) is None
+
+
+def _applies(op: Op) -> bool:
+    return op.type.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply"))
+
+
+def _written(program: Program, ordered: Order) -> list[str]:
+    found = []
+    for op in ordered.ops:
+        if writes_variable(op.type) and op.inputs:
+            holder = holder_of(program.ops, op.inputs[0])
+            if holder is not None:
+                found.append(holder)
+    return found
