@@ -51,19 +51,19 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize(
     ("line", "options", "command"),
     [
-        ("SCRIPT", (None, None, None, None, None), Command("SCRIPT")),
+        ("SCRIPT", (None, None, None, None, None, None), Command("SCRIPT")),
         (
             "--devices 2 SCRIPT --devices 3 -m x --help",
-            (None, 2, None, None, None),
+            (None, 2, None, None, None, None),
             Command("SCRIPT", ("--devices", "3", "-m", "x", "--help")),
         ),
         (
             "--batch local --strategy=annotated --plan p.json SCRIPT -- -v",
-            (None, None, "annotated", "local", "p.json"),
+            (None, None, "annotated", "local", "p.json", None),
             Command("SCRIPT", ("--", "-v")),
         ),
-        ("-m pkg.mod --devices 3", (None, None, None, None, None), Command("pkg.mod", ("--devices", "3"), True)),
-        ("--devices 2 -m mod -m", (None, 2, None, None, None), Command("mod", ("-m",), True)),
+        ("-m pkg.mod --devices 3", (None, None, None, None, None, None), Command("pkg.mod", ("--devices", "3"), True)),
+        ("--devices 2 -m mod -m", (None, 2, None, None, None, None), Command("mod", ("-m",), True)),
     ],
 )
 def test_what_follows_the_script_is_the_scripts(

@@ -61,6 +61,7 @@ class ScriptCommand(click.Command):
     metavar="FILE",
     help="JSON file that `whale plan --json` wrote.",
 )
+@click.option("--catalogue", metavar="FILE", help="CSV file of devices and links that the planner's catalogue lacks.")
 @click.option("--module", hidden=True)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-m MODULE | SCRIPT] [ARGUMENTS]...")
 def run(
@@ -69,6 +70,7 @@ def run(
     strategy: str | None,
     batch: str | None,
     plan_path: str | None,
+    catalogue: str | None,
     module: str | None,
     words: tuple[str, ...],
 ) -> None:
@@ -91,7 +93,7 @@ def run(
         stack.callback(tf1.install().close)
         # Imports TensorFlow, which must not happen before install() has chosen its Keras.
         session = importlib.import_module("whale.cli.session")
-        activation = session.start(cluster, devices, strategy, batch, plan_path)
+        activation = session.start(cluster, devices, strategy, batch, plan_path, catalogue)
         stack.callback(activation.close)
     except WhaleError as error:
         launch.print_error(error)

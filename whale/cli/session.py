@@ -9,7 +9,7 @@ import sys
 import tensorflow.compat.v1 as tf
 
 from whale._tf import without_frames_of
-from whale.cluster import Cluster, describe, from_tf_config
+from whale.cluster import CATALOGUE, Cluster, describe, from_tf_config
 from whale.config import Config, from_environment
 from whale.errors import ClusterError, SetupError
 from whale.runtime import launch
@@ -21,7 +21,12 @@ from whale.runtime.options import Options
 
 
 def start(
-    cluster: Cluster | None, devices: int | None, strategy: str | None, batch: str | None, plan_path: str | None
+    cluster: Cluster | None,
+    devices: int | None,
+    strategy: str | None,
+    batch: str | None,
+    plan_path: str | None,
+    catalogue_path: str | None,
 ) -> Activation:
     """Whale under the options of the command line and the environment.
 
@@ -31,6 +36,7 @@ def start(
         strategy: ``auto``, ``replica``, ``annotated``, or None for what the script's scopes say.
         batch: ``global``, ``local``, or None to decide by the script.
         plan_path: a plan file, or None.
+        catalogue_path: a file of devices and links that the catalogue lacks, or None.
 
     Raises:
         ClusterError: this machine does not have the devices asked for, or they are on several hosts, or ``TF_CONFIG``
@@ -48,7 +54,14 @@ def start(
     if cluster is not None:
         check_runs_here(cluster, len(gpus), os.cpu_count() or 1)
     chosen = cluster or this_machine(gpus, devices)
-    base = Options(cluster=chosen, strategy=strategy or "", batch=batch or "", plan_path=plan_path, config=config)
+    base = Options(
+        cluster=chosen,
+        strategy=strategy or "",
+        batch=batch or "",
+        plan_path=plan_path,
+        config=config,
+        catalogue=CATALOGUE if catalogue_path is None else CATALOGUE.extended(catalogue_path),
+    )
     activation = activate(base.under(config))
     InForce.set(InForce(activation, base))
     return activation

@@ -16,9 +16,9 @@ from whale.planner.stage_checks import check_gradients
 from whale.planner.task_graphs import summed_once
 from whale.rewriter.collectives import check_collectives
 from whale.rewriter.keys import KeyAllocator
+from whale.rewriter.loop_checks import Unloopable
 from whale.rewriter.lower import lower
 from whale.rewriter.mesh import Feed, Lowered, Mesh
-from whale.rewriter.micro_loop import Unloopable
 from whale.rewriter.shadow import Shadow
 from whale.runtime.description import plan_lines, uncut, why_whole
 from whale.runtime.fed_sizes import FedSizes, fed_sizes

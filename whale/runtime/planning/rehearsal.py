@@ -1,8 +1,8 @@
 """A script run up to its first training step, without training.
 
 Runs before it that fetch nothing are put off: initialisers of variables, tables and iterators, restores. A run that
-fetches a value makes up for them first, except where it only asks whether variables are initialised: it is told of
-those that would be. Threads that fill queues wait until then, as what they read is not initialised.
+fetches a value makes up for what it reads of them first; one that only asks whether variables are initialised is told
+of those that would be. Threads that fill queues wait until then, as what they read is not initialised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,20 @@ class Rehearsal(Activation):
         raise TrainingStepMet
 
 
+@dataclasses.dataclass(frozen=True)
+class _PutOff:
+    """A run that was put off."""
+
+    call: tuple[Any, ...]
+    ops: tuple[Op, ...]
+    done: set[str] = dataclasses.field(default_factory=set[str])
+    """The ops that were run since."""
+
+    def pending(self, program: Program) -> set[str]:
+        """What it would set."""
+        return {handle for op in self.ops if op.name not in self.done for handle in _sets(program, op)}
+
+
 class _Rehearsed:
     """The runs of one session."""
 
@@ -125,9 +139,9 @@ class _Rehearsed:
         self._really = session._do_run
         self._captured = self._program = Program({})
         self._version = -1
-        self._put_off: list[tuple[Any, ...]] = []
-        self._pending: set[str] = set()
-        """Variables that these write."""
+        self._put_off: list[_PutOff] = []
+        self._looked = False
+        """Whether the script has read a value, so that threads fill queues."""
         self._thread = threading.get_ident()
         self._lock = threading.RLock()
 
@@ -145,19 +159,18 @@ class _Rehearsed:
             self.rehearsal.end(Met(self.session.graph, program, run))
         if threading.get_ident() != self._thread and not fetches:
             self.rehearsal.proceed.wait()
-            if self._put_off:
+            if not self._looked:
                 raise tf.errors.OutOfRangeError(None, None, "the rehearsal is over, and nothing was initialised")
             return self._really(*call)
         with self._lock:
             if not fetches:
-                self._put_off.append(call)
-                self._pending.update(_written(program, ops))
+                self._put_off.append(_PutOff(call, ops))
                 return []
             questions = {t for op in ops if op.type in ASKS for t in op.outputs_named()}
             rest = reachable(program, signature.fetches, signature.targets, (*signature.feeds, *questions))
-            if any(op.stateful for op in rest):
-                self._make_up()
-            answered = {t for t in questions if _asked_of(program, t) in self._pending}
+            self._make_up(program, {op.name for op in rest if op.stateful})
+            pending = {handle for put_off in self._put_off for handle in put_off.pending(program)}
+            answered = {t for t in questions if _handle(program, program.producer(t).inputs[0]) in pending}
         # Without the lock: it may wait for a thread that fills a queue.
         return self._answer(call, answered)
 
@@ -169,12 +182,18 @@ class _Rehearsed:
         values = iter(self._really(handle, targets, asked, {**feeds, **answers}, options, metadata))
         return [np.bool_(True) if tensor.name in answered else next(values) for tensor in fetches]
 
-    def _make_up(self) -> None:
-        put_off, self._put_off = self._put_off, []
-        self._pending.clear()
-        for call in put_off:
-            self._really(*call)
-        self.rehearsal.proceed.set()
+    def _make_up(self, program: Program, read: set[str]) -> None:
+        """Runs what was put off as far as it sets what is read: variables, iterators, tables, queues."""
+        for put_off in self._put_off:
+            due = [op.name for op in put_off.ops if op.name not in put_off.done and _sets(program, op) & read]
+            if due:
+                put_off.done.update(due)
+                handle, _, fetches, feeds, options, metadata = put_off.call
+                targets = [self.session.graph.get_operation_by_name(name) for name in due]
+                self._really(handle, targets, fetches, feeds, options, metadata)
+        if read:
+            self._looked = True
+            self.rehearsal.proceed.set()
 
     def _completed(self) -> Program:
         graph = self.session.graph
@@ -198,15 +217,14 @@ def _trains(program: Program, ops: tuple[Op, ...]) -> bool:
     return any(not names.isdisjoint(variable.updates) for variable in program.variables.values())
 
 
-def _written(program: Program, ops: Iterable[Op]) -> set[str]:
-    """The variables that some ops write."""
-    holders = {holder_of(program.ops, op.inputs[0]) for op in ops if writes_variable(op.type) and op.inputs}
-    return {holder for holder in holders if holder is not None}
+def _sets(program: Program, op: Op) -> set[str]:
+    """The variable, iterator, table or queue that an op with side effects works on."""
+    return {_handle(program, tensor) for tensor in op.inputs} if op.stateful or writes_variable(op.type) else set()
 
 
-def _asked_of(program: Program, question: str) -> str | None:
-    """The variable that an op asks whether it is initialised."""
-    return holder_of(program.ops, program.producer(question).inputs[0])
+def _handle(program: Program, tensor: str) -> str:
+    """The op that holds what a handle or reference stands for."""
+    return holder_of(program.ops, tensor) or program.producer(tensor).name
 
 
 def _save_nothing(saver: Any, session: Any, save_path: str, global_step: Any = None, **kwargs: Any) -> str:
