@@ -109,8 +109,8 @@ class Plan:
 
 
 def graph_print(ops: Iterable[Op]) -> str:
-    """A print of a training step: equal for equal ops with equal inputs, whatever is added to the graph beside them."""
-    lines = sorted(f"{op.name} {op.type} {' '.join(op.inputs)}" for op in ops)
+    """A print of a training step: equal for equal ops with equal inputs and shapes, whatever is added beside them."""
+    lines = sorted(" ".join((op.name, op.type, *op.inputs, *map(str, op.outputs))) for op in ops)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

@@ -167,6 +167,13 @@ def _nothing_fits(standings: Standings) -> PlanError | ClusterError:
     if not candidates:
         if standings.broken_link is not None:
             return standings.broken_link
+        down = [link for link in standings.judge.world.cluster.links if link.down]
+        if down:
+            joined = " and ".join(down[0].hosts)
+            return ClusterError(
+                f"the {down[0].kind} link between {joined} is down, and no plan can do without it",
+                fix="repair it, or leave one of them out of the cluster file",
+            )
         return PlanError(
             f"no plan for a batch of {options.global_batch} on these devices",
             fix="give another batch, or fewer stages or replicas",

@@ -65,7 +65,7 @@ def explain(session: Any) -> Explanation:
         )
     graph = binding.session.graph
     program = complete(capture(graph, Program({})), graph)
-    step = training_step(graph, program, run, binding.options, Given(assumed_batch=1))
+    step = training_step(graph, program, run, binding.options, Given(assumed_batch=1, assumed_size=1))
     mesh = (prepared.mesh if prepared.cut else None) or Mesh(binding.mesh.devices[:1], (1,))
     cluster, decided = binding.options.cluster, binding.planned.decided
     told = as_dealt(step, mesh, cluster)

@@ -50,7 +50,7 @@ def plan_session(graph: tf.Graph, program: Program, options: Options, space: str
     if not targets:
         return Planned(None, ("not planned: the graph had no training step at its first run",))
     samples = SAMPLES * len(options.cluster.compute_devices)
-    given = Given(assumed_batch=samples, assumed_size=LENGTH)
+    given = Given(assumed_batch=samples, assumed_size=LENGTH, assumes_feeds=True)
     try:
         step = training_step(graph, completed, _assumed(completed, targets, samples), options, given)
     except PlanError as error:

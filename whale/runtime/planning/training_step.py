@@ -41,6 +41,8 @@ class Given:
     """Other open sizes by name: ``tensor[dim]``, such as ``IteratorGetNext:0[1]``."""
     assumed_batch: int | None = None
     """Used, and said, where nothing tells the batch size."""
+    assumes_feeds: bool = False
+    """Whether the sizes of what is fed are assumptions as well."""
     assumed_size: int | None = None
     """The same for other open sizes of inputs."""
 
@@ -177,8 +179,8 @@ def _batch_size(subject: Subject, choice: Choice, given: Given, notes: list[str]
     if given.batch_size is not None:
         return given.batch_size
     sources = choice.analysis.sources
-    # What is fed is an assumption as well, where sizes are assumed.
-    known = [size for s in sources for size in [s.static or (s.count if given.assumed_batch is None else None)] if size]
+    sizes = [source.static or (None if given.assumes_feeds else source.count) for source in sources]
+    known = [size for size in sizes if size]
     if known:
         return max(known)
     stated = [size for s in sources for size in [stated_batch(subject.program, s.tensor)] if size is not None]
