@@ -28,17 +28,28 @@ def check(program: Program, stages: TaskGraphs) -> None:
         PlanError: it does not; the message names stages, ops and lines.
     """
     edges = flow(program)
-    faults = [*_order_faults(edges, stages), *_write_faults(program, stages)]
-    if any(op.phase is Phase.BACKWARD for op in program.ops.values()):
-        faults.extend(_idle_faults(program, stages))
+    trains = any(op.phase is Phase.BACKWARD for op in program.ops.values())
+    found = {
+        _IN_ORDER: _order_faults(edges, stages),
+        _WRITTEN_ONCE: _write_faults(program, stages),
+        _WORTH_A_STAGE: _idle_faults(program, stages) if trains else [],
+    }
+    faults = [fault for some in found.values() for fault in some]
     if faults:
         site = next((stage.site for stage in stages.stages if stage.site), None)
         raise PlanError(
             "the stages of the pipeline do not fit the graph:\n  " + "\n  ".join(faults),
             site=site,
-            fix="make every op in the `with wh.stage():` block of the stage that it belongs to, in data-flow order; "
-            "docs/pipelines.md shows what a stage may read",
+            fix="; ".join(fix for fix, some in found.items() if some),
         )
+
+
+_IN_ORDER = (
+    "make every op in the `with wh.stage():` block of the stage that it belongs to, in data-flow order "
+    "(docs/pipelines.md shows what a stage may read)"
+)
+_WRITTEN_ONCE = "write a variable in one stage"
+_WORTH_A_STAGE = "join a stage that trains no variable with one beside it"
 
 
 def check_gradients(program: Program, stages: TaskGraphs, written: Iterable[str]) -> None:

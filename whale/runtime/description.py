@@ -37,7 +37,8 @@ def uncut(pipelining: Pipelining, reason: str) -> PlanError:
         + (f" for {named}" if named else "")
         + f": {reason}",
         site=request.site,
-        fix="feed or draw the batch on the first dim of its tensors, or do without micro-batches",
+        fix="write that part sample by sample, with the batch on the first dim of what is fed or drawn, or do without "
+        "micro-batches",
     )
 
 

@@ -98,7 +98,7 @@ def prepare(
         PlanError: a run that trains a pipeline cannot be cut into micro-batches, or lacks gradients.
     """
     start = time.perf_counter()
-    subject = subject_of(program, run, mesh.local)
+    subject, whole_mesh = subject_of(program, run, mesh.local), mesh
     if pipelining is not None:
         subject, mesh = _staged(subject, mesh, pipelining)
 
@@ -124,6 +124,14 @@ def prepare(
         tiny = bool(small) or any(shape and shape[0] < copies for shape in run.shapes.values())
         few = "the batch has fewer samples than there are devices"
         if piped is not None:
+            # A single row is one micro-batch and empty ones. The plan for two rows serves it, where it serves any.
+            wider = run.with_two_rows()
+            if wider != run:
+                prepared, report = prepare(
+                    program, wider, shadow, whole_mesh, keys, options, number, like, merges, observe, pipelining
+                )
+                if prepared.cut and not prepared.pinned:
+                    return prepared, report
             raise uncut(piped, "nothing is fed or drawn that can be cut")
         return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
     try:

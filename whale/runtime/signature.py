@@ -45,6 +45,15 @@ class Run:
     shapes: Mapping[str, tuple[int, ...]]
     """Shapes of the fed values."""
 
+    def with_two_rows(self) -> Run:
+        """The run as if batches of one row, whose size the script leaves open, had two."""
+        shapes = dict(self.shapes)
+        for name, shape in self.shapes.items():
+            declared = self.feeds[name].shape
+            if declared and declared[0] is None and shape[0] == 1:
+                shapes[name] = (2, *shape[1:])
+        return dataclasses.replace(self, shapes=shapes)
+
 
 def run_of(targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]]) -> Run:
     """A call of ``Session.run`` as names.

@@ -13,6 +13,7 @@ from whale.annotations.strategies import Kind
 from whale.annotations.variables import tabulate, trainable_names
 from whale.cost_model import Chain, build_chain
 from whale.cost_model.curve import grows
+from whale.cost_model.tensors import Tensors
 from whale.errors import PlanError
 from whale.ir import dims as D
 from whale.ir.plan import graph_print
@@ -57,6 +58,8 @@ class TrainingStep:
     """Those of the step, in data-flow order."""
     graph: str
     """Print of what updates the trainable variables (``ir.plan.graph_print``), whatever is fetched beside it."""
+    tensors: Tensors
+    """Its tensors as the cost model reads them."""
     chain: Chain
     """Its blocks."""
     batch: int
@@ -130,6 +133,7 @@ def training_step(graph: tf.Graph, program: Program, run: Run, options: Options,
         program=subject.program,
         ops=tuple(subject.program.ops[op.name] for op in subject.ordered.ops),
         graph=print_of(program),
+        tensors=Tensors(subject.program, choice.analysis, sizes),
         chain=chain,
         batch=batch or given.assumed_batch or 1,
         is_batch_known=batch is not None,

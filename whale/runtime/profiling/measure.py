@@ -6,20 +6,14 @@ import dataclasses
 import statistics
 from collections.abc import Mapping
 
-from whale.annotations.state import annotations_of
-from whale.annotations.variables import tabulate, trainable_names
 from whale.cost_model import Chain, Precision
 from whale.cost_model.block import Work
 from whale.cost_model.calibration import Measured
-from whale.cost_model.tensors import Tensors
 from whale.errors import PlanError
-from whale.planner.cut import choose
 from whale.runtime.options import Options
 from whale.runtime.planning.training_step import Given, training_step
 from whale.runtime.profiling.kernels import StepParts, take_apart, work_of
 from whale.runtime.profiling.profiling import Profiled
-from whale.runtime.subject import Subject, subject_of
-from whale.sharding.propagate import Request
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +49,8 @@ def measured_step(
         PlanError: the step cannot be taken apart, a size is not known, or no op of it ran on the device.
     """
     step = training_step(profiled.graph, profiled.program, profiled.run, options, given)
-    tensors = _tensors(profiled, options, given)
-    work = work_of(tensors)
-    parts = take_apart(tensors.program, work, profiled.traces)
+    work = work_of(step.tensors)
+    parts = take_apart(step.program, work, profiled.traces)
     (device,) = options.cluster.compute_devices
     if not parts.kernels:
         raise PlanError(
@@ -86,23 +79,3 @@ def _notes(parts: StepParts, work: Mapping[str, Work]) -> list[str]:
             "optimizers removed them, or they ran elsewhere"
         )
     return notes
-
-
-def _tensors(profiled: Profiled, options: Options, given: Given) -> Tensors:
-    """The step's tensors as ``training_step`` sees them, which has checked that there are."""
-    program, run = profiled.program, profiled.run
-    subject = subject_of(program, run, options.draws_locally(annotations_of(profiled.graph)))
-    if subject.program is not program:
-        trainable = trainable_names(profiled.graph) & program.ops.keys()
-        subject = dataclasses.replace(subject, program=tabulate(subject.program, trainable))
-    sync = options.config.batch.sync is not False
-    is_users = subject.program is subject.user
-    request = Request(subject.ordered, dict(run.feeds), sync=sync, shares=(1, 1), sure=is_users, shapes=run.shapes)
-    analysis = choose(subject.program, request, subject.sources, _shapes(subject, profiled)).analysis
-    return Tensors(subject.program, analysis, {**analysis.batches.known, **given.sizes})
-
-
-def _shapes(subject: Subject, profiled: Profiled) -> dict[str, tuple[int | None, ...]]:
-    known = profiled.run.shapes
-    names = [source.tensor for source in subject.sources]
-    return {name: known.get(name) or subject.program.tensor(name).shape or () for name in names}

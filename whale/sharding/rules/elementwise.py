@@ -223,8 +223,8 @@ RULES: dict[str, Rule] = {
     **_table(cast, "Cast"),
     **_table(
         nonlinear,
-        "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Bitcast BitwiseAnd BitwiseOr BitwiseXor Ceil ClipByValue Complex "
-        "ComplexAbs Angle Cos Cosh Digamma Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 Floor FloorDiv FloorMod "
+        "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Bitcast BitwiseAnd BitwiseOr BitwiseXor Bucketize Ceil ClipByValue "
+        "Complex ComplexAbs Angle Cos Cosh Digamma Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 Floor FloorDiv FloorMod "
         "Greater GreaterEqual Igamma IgammaGradA Igammac Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu "
         "LeakyReluGrad Less LessEqual Lgamma Log Log1p LogicalAnd LogicalNot LogicalOr Maximum Minimum Mod MulNoNan "
         "Ndtri NextAfter NotEqual Polygamma Pow Reciprocal ReciprocalGrad Relu ReluGrad Relu6 Relu6Grad Rint Round "
