@@ -194,6 +194,7 @@ TWO = [
     Row("SoftplusGrad", lambda tf, i: tf.raw_ops.SoftplusGrad(gradients=i.y, features=i.x)),
     Row("ClipByValue", lambda tf, i: tf.clip_by_value(i.x, -0.5, 0.7)),
     Row("ClipByValue: raw", lambda tf, i: tf.raw_ops.ClipByValue(t=i.x, clip_value_min=-0.5, clip_value_max=0.5)),
+    Row("Bucketize", lambda tf, i: tf.raw_ops.Bucketize(input=i.x, boundaries=[-0.5, 0.0, 0.7])),
     Row("SelectV2", lambda tf, i: tf.raw_ops.SelectV2(condition=i.x > i.y, t=i.x, e=i.y)),
     Row("SelectV2: by a column", lambda tf, i: tf.where_v2(tf.expand_dims(i.mask, 1), i.x, tf.square(i.x))),
     Row("SelectV2: a number", lambda tf, i: tf.where_v2(i.x > 0, i.x, 0.1)),
