@@ -11,8 +11,8 @@ from whale.ir.placement import Sharded
 from whale.ir.program import split_tensor
 from whale.rewriter.build import Place, shape_attr, type_attr
 from whale.rewriter.draws import draw
+from whale.rewriter.loop_checks import Unloopable
 from whale.rewriter.mesh import Feed
-from whale.rewriter.micro_loop import Unloopable
 
 if TYPE_CHECKING:
     from whale.rewriter.lower import Lowering

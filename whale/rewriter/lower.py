@@ -21,14 +21,16 @@ from whale.rewriter.attributes import adapt
 from whale.rewriter.branch_life import BranchLife
 from whale.rewriter.bridges import Bridges
 from whale.rewriter.build import Builder, Place, type_attr
+from whale.rewriter.divided import divided
 from whale.rewriter.entries import Entries
 from whale.rewriter.fetches import fetch
 from whale.rewriter.keys import KeyAllocator
+from whale.rewriter.loop_checks import check_loopable, check_updates
 from whale.rewriter.mesh import Lowered, Mesh
-from whale.rewriter.micro_loop import check_loopable, wrap
+from whale.rewriter.micro_loop import wrap
 from whale.rewriter.shadow import Shadow
 from whale.rewriter.sizes import BatchSizes
-from whale.rewriter.tasks import PASSES, CopyTask, divided, order_tasks
+from whale.rewriter.tasks import PASSES, CopyTask, order_tasks
 from whale.rewriter.totals import Totals
 from whale.rewriter.wanted import Wanted
 from whale.rewriter.write_order import WriteOrder
@@ -158,6 +160,8 @@ class Lowering:
         self, fetches: Sequence[str], targets: Sequence[str], merges: Mapping[str, str], observe: Sequence[str]
     ) -> Lowered:
         """Emits every op, then what fetches and targets need."""
+        if self.mesh.has_micro_batches:
+            check_updates(self.analysis, self.residence, self.divided)
         if self.micro_batch:
             check_loopable(self.analysis)
         for op in self.analysis.order.ops:
@@ -173,7 +177,18 @@ class Lowering:
         loops = None
         if self.micro_batch:
             devices, micro_batches = self.mesh.devices, self.mesh.micro_batches
-            loops = wrap(self.shadow, self.micro_batch, micro_batches, devices, self.prefix, self.divided)
+            asked = [*(output.rpartition(":")[0] for output in (*fetched, *observed)), *wanted, *closure, *self.sent]
+            loops = wrap(
+                self.shadow,
+                self.micro_batch,
+                micro_batches,
+                devices,
+                self.prefix,
+                self.divided,
+                self.branches.nodes,
+                frozenset(asked),
+                self.sent_to(),
+            )
         mirrored = frozenset(op.name for op in self.ops.values() if op.type in HOLDERS and self.residence.all(op.name))
         home_writes = frozenset(
             split_tensor(op.inputs[0])[0]
@@ -192,6 +207,18 @@ class Lowering:
             order,
             loops,
         )
+
+    def sent_to(self) -> Mapping[str, Sequence[str]]:
+        """By op: the nodes that send random ops of the script's own graph their inputs, and that it comes after."""
+        senders: dict[str, list[str]] = {}
+        for name in self.sent:
+            senders.setdefault(self.shadow.origins[name].op, []).append(name)
+        found: dict[str, Sequence[str]] = {}
+        for op in self.analysis.order.ops if senders else ():
+            before = [split_tensor(tensor)[0] for tensor in op.inputs if tensor not in self.feeds] + list(op.controls)
+            found[op.name] = list(dict.fromkeys(s for b in before for s in found.get(b, ())))
+            found[op.name] = [*found[op.name], *senders.get(op.name, ())]
+        return found
 
     def _writers(self) -> list[Op]:
         return [op for op in self.ops.values() if writes_variable(op.type) and self.residence.all(op.name)]
@@ -239,7 +266,7 @@ class Lowering:
         if op.name in self.shadow.streams and not (replica or edits or variant or frame):
             return self._send(op, inputs, branch if outlives else None)
         if branch is not None and outlives:
-            controls.append(self.branches.alive(branch, replica))
+            controls.append(self.branches.alive(branch, replica, op.name))
         name: str | None = None
         task = self._task(op, replica, variant)
         bound = task is not None or (self.micro_batch and op.name in self.divided)

@@ -19,19 +19,16 @@ from collections.abc import Mapping, Sequence
 
 from tensorflow.core.framework import node_def_pb2
 
-from whale.ir.program import Op
+from whale.rewriter.loop_checks import Unloopable
+from whale.rewriter.loop_waits import is_wait_inside, waits_outside
 from whale.rewriter.micro_loop_nodes import MARKS, Loop, node_of
 from whale.rewriter.shadow import Shadow
 from whale.sharding.order import BACK_EDGES, ENTERS, EXITS, MERGES
-from whale.sharding.propagate import Analysis
 from whale.sharding.rules.source import RANDOM
+from whale.sharding.rules.state import writes_variable
 
 MOST_LOOPS = 4
 """Loops one after another up to which computing again is thought to be worth it."""
-
-
-class Unloopable(Exception):
-    """A step that cannot be taken apart into iterations; says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +42,15 @@ class Loops:
 
 
 def wrap(
-    shadow: Shadow, index: str, micro_batches: int, devices: Sequence[str], prefix: str, divided: frozenset[str]
+    shadow: Shadow,
+    index: str,
+    micro_batches: int,
+    devices: Sequence[str],
+    prefix: str,
+    divided: frozenset[str],
+    conditional: frozenset[str],
+    asked: frozenset[str],
+    sent: Mapping[str, Sequence[str]],
 ) -> Loops:
     """Puts the collected nodes that depend on the index into loops.
 
@@ -56,11 +61,16 @@ def wrap(
         devices: of the copies; each has loops of its own.
         prefix: of the names of new nodes.
         divided: the user's ops that run once per micro-batch.
+        conditional: the nodes that run only where a branch of a conditional is taken.
+        asked: the nodes that a run fetches or aims at.
+        sent: by op of the script's graph, the nodes that send what it depends on from here.
 
     Raises:
-        Unloopable: a node with state, or too many sums that wait for one another; nothing is changed.
+        Unloopable: a node with state, one that is there once for all micro-batches and reads what each of them has,
+            or too many sums that wait for one another; nothing is changed.
     """
-    return Wrapping(shadow, index, micro_batches, devices, prefix, divided).run()
+    wrapping = Wrapping(shadow, index, micro_batches, devices, prefix, divided, conditional, sent)
+    return wrapping.run(asked)
 
 
 class Wrapping:
@@ -74,42 +84,55 @@ class Wrapping:
         devices: Sequence[str],
         prefix: str,
         divided: frozenset[str],
+        conditional: frozenset[str],
+        sent: Mapping[str, Sequence[str]],
     ) -> None:
         self.shadow = shadow
         self.divided = divided
+        self.conditional = conditional
         self.index = index
         self.micro_batches = micro_batches
         self.devices = devices
         self.prefix = prefix
         self.nodes = {node.name: node for node in shadow.pending}
         self.reads = {name: [node_of(text) for text in node.input] for name, node in self.nodes.items()}
+        for reads in self.reads.values():
+            reads.extend([sender for other in reads for sender in sent.get(other, ())])
         self.level: dict[str, int] = {}
         """By node of a micro-batch, marks included: the first loop it can be in, from 1."""
         self.after: dict[str, int] = {}
         """By any other node: the loops that come before it."""
 
-    def run(self) -> Loops:
+    def run(self, asked: frozenset[str]) -> Loops:
         """Puts the nodes into loops."""
         inside = self._inside()
+        for name in inside:
+            if writes_variable(self.nodes[name].op) or (name in asked and not self.is_mark(name)):
+                raise Unloopable(f"'{self.shadow.origins[name].op}' reads what each micro-batch has for itself")
         self._number(inside)
         loops = max(self.level.values(), default=0)
         if loops > MOST_LOOPS:
             raise Unloopable(f"{loops} sums over the batch wait for one another")
         bodies = {number: self._body(number) for number in range(1, loops + 1)}
         again = self._check_repeated(bodies)
+        waits = waits_outside(self, bodies)
         result: list[node_def_pb2.NodeDef] = [node for name, node in self.nodes.items() if name not in self.level]
-        finished: dict[str, str] = {}
+        ends: dict[tuple[int, int], str] = {}
         taken: set[str] = set()
         for number, body in bodies.items():
             for copy in range(len(self.devices)):
                 own = [name for name in body if self.shadow.origins[name].replica == copy]
-                loop = Loop(self, number, copy, own, taken)
-                result.extend(loop.build() if own else [])
-                finished.update(dict.fromkeys(own, loop.exit))
+                before = [ends[copy, earlier] for earlier in range(1, number) if (copy, earlier) in ends]
+                loop = Loop(self, number, copy, own, taken, before[-1] if before else "")
+                if own:
+                    ends[copy, number] = loop.exit
+                    result.extend(loop.build())
             taken.update(body)
         for node in result:
-            if node.name in self.nodes and node.name not in self.level:
-                self._wait_outside(node, finished)
+            if node.name in waits:
+                kept = [text for text in node.input if not is_wait_inside(self, text)]
+                del node.input[:]
+                node.input.extend([*kept, *(f"^{ends[key]}" for key in waits[node.name])])
         self.shadow.replace_pending(result)
         return Loops(loops, again)
 
@@ -252,22 +275,6 @@ class Wrapping:
                 )
         return sum(count - 1 for count in counts.values())
 
-    def _wait_outside(self, node: node_def_pb2.NodeDef, finished: Mapping[str, str]) -> None:
-        """What waits for an op of a micro-batch waits for the end of the last loop that it is in."""
-        kept = list(node.input)
-        del node.input[:]
-        waits: dict[str, None] = {}
-        for text in kept:
-            name = node_of(text)
-            if text.startswith("^") and name in self.level and not self.is_mark(name):
-                if name in finished:  # else nothing reads it, and it is gone
-                    waits.setdefault(f"^{finished[name]}")
-            elif text.startswith("^"):
-                waits.setdefault(text)
-            else:
-                node.input.append(text)
-        node.input.extend(waits)
-
 
 def _has_state(node: node_def_pb2.NodeDef) -> bool:
     return node.op in RANDOM or node.op.startswith(("PyFunc", "EagerPyFunc"))
@@ -276,32 +283,3 @@ def _has_state(node: node_def_pb2.NodeDef) -> bool:
 def _holds(node: node_def_pb2.NodeDef) -> bool:
     """Whether a node makes a container, of which each micro-batch needs its own."""
     return node.op in ("TensorArrayV3", "StackV2", "Stack", "TensorArrayGradV3")
-
-
-_ACROSS = frozenset(
-    {"batch_norm", "batch_norm_grad", "mean_of_integers", "reduce_pieces", "cumulate_pieces", "one_width"}
-)
-"""Recipes in which the pieces of all micro-batches meet."""
-
-
-def check_loopable(analysis: Analysis) -> None:
-    """Checks that no op of a step needs the pieces of all micro-batches at once.
-
-    Raises:
-        Unloopable: one does; the message names it.
-    """
-    for op in analysis.order.ops:
-        decision = analysis.decisions[op.name]
-        if (
-            decision.exchanges
-            or decision.recipe in _ACROSS
-            or (decision.recipe.startswith("global_") and _counts(analysis, op))
-        ):
-            at = f" at {op.site}" if op.site else ""
-            raise Unloopable(f"{op.type} '{op.name}'{at} takes all micro-batches together")
-
-
-def _counts(analysis: Analysis, op: Op) -> bool:
-    """Whether the size of a whole tensor is known from its pieces alone."""
-    cuts = [analysis.facts[tensor].sharded for tensor in op.inputs]
-    return any(cut and not (isinstance(cut.outer, int) and isinstance(cut.inner, int)) for cut in cuts)

@@ -12,17 +12,18 @@ from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 from whale.rewriter.build import type_attr
 from whale.rewriter.node_types import input_types
 from whale.rewriter.shadow import Origin, set_attributes
-from whale.sharding.order import ENTERS
-
-if TYPE_CHECKING:
-    pass
+from whale.sharding.order import ENTERS, MERGES
 
 if TYPE_CHECKING:
     from whale.rewriter.micro_loop import Wrapping
 
 SUM, ROWS = "_WhaleSum", "_WhaleRows"
 MARKS = (SUM, ROWS)
-"""Op types of marks: they never reach TensorFlow. ``dim`` of rows is the dim they are joined along, ``rank`` theirs."""
+"""Op types of marks: they never reach TensorFlow. ``dim`` of rows is the dim they are joined along, ``rank`` theirs.
+
+The mark of a value in a branch of a conditional has two inputs more: what is there only where the branch is taken, and
+what is there only where it is not.
+"""
 
 
 def node_of(text: str) -> str:
@@ -33,7 +34,9 @@ def node_of(text: str) -> str:
 class Loop:
     """One loop, in the making."""
 
-    def __init__(self, wrapping: Wrapping, number: int, copy: int, body: Sequence[str], taken: set[str]) -> None:
+    def __init__(
+        self, wrapping: Wrapping, number: int, copy: int, body: Sequence[str], taken: set[str], after: str
+    ) -> None:
         self.all = wrapping
         self.copy = copy
         self.home = wrapping.devices[copy]
@@ -45,8 +48,9 @@ class Loop:
         self.made: list[node_def_pb2.NodeDef] = []
         self.renamed: dict[str, str] = {}
         self.entered: dict[tuple[str, str], str] = {}
-        self.waits: dict[str, None] = {}
-        """What the script, or the order of writes, makes a micro-batch wait for: the loop begins after it."""
+        self.waits: dict[str, None] = {f"^{after}": None} if after else {}
+        """What the script, or the order of writes, makes a micro-batch wait for: the loop begins after it, and after
+        the end of the loop before it, so that no two hold activations."""
         unique = wrapping.shadow.unique
         self.frame = f"{wrapping.prefix}replica_{copy}/whale/micro_batches_{number}"
         self.counter = unique(f"{self.frame}/index")
@@ -78,12 +82,15 @@ class Loop:
         types = input_types(node)
         data = [text for text in node.input if not text.startswith("^")]
         for text, (kind, is_ref) in zip(data, types):
-            copy.input.append(self._read(text, kind, is_ref, node.device))
+            value = self._read(text, kind, is_ref, node.device)
+            copy.input.append(self._mergeable(value, kind, node.device) if copy.op in MERGES else value)
         for text in node.input:
             if text.startswith("^"):
                 name = text[1:]
                 if name in self.body:
                     copy.input.append(f"^{self.renamed.get(name, name)}")
+                elif name in self.all.conditional:
+                    copy.input.append(f"^{self._entered_life(name)}")
                 elif name not in self.all.level:
                     self.waits.setdefault(text)
         self._add(copy, self.all.shadow.origins[node.name])
@@ -107,6 +114,26 @@ class Loop:
             )
         return self.entered[key]
 
+    def _mergeable(self, value: str, kind: int, device: str) -> str:
+        """What a conditional's Merge reads in the loop.
+
+        TensorFlow takes a Merge that reads a dead Enter for that of a loop which is not gone through: dead at once.
+        Its graph optimizer would take an identity between them away, but for one that waits for something.
+        """
+        if value not in self.entered.values():
+            return value
+        attrs = {"T": attr_value_pb2.AttrValue(type=kind)}
+        return self._node("Identity", [value, f"^{self.counter}"], "given", device, attrs)
+
+    def _entered_life(self, name: str) -> str:
+        """A node of the loop that lives and dies with one outside of it, which may have no output."""
+        key = (f"^{name}", self.home)
+        if key not in self.entered:
+            token = self._constant(np.int32(0), self.home, (f"^{name}",))
+            attrs = {"T": type_attr("int32"), "is_constant": True, **self._frame()}
+            self.entered[key] = self._node("Enter", [token], "enter", self.home, attrs)
+        return node_of(self.entered[key])
+
     def _frame(self) -> Mapping[str, object]:
         return {"frame_name": self.frame, "parallel_iterations": 1}
 
@@ -114,8 +141,10 @@ class Loop:
         """The variable of the loop that a mark stands for; its last value takes the mark's name."""
         kind = mark.attr["T"]
         value = self._read(mark.input[0], kind.type, False, mark.device)
+        life = f"^{node_of(mark.input[1])}" if len(mark.input) > 1 else ""
         if mark.op == SUM:
-            zero = self._constant(np.zeros((), tf.as_dtype(kind.type).as_numpy_dtype), mark.device)
+            value = self._or_nothing(mark, value)
+            zero = self._constant(_zero(kind.type), mark.device)
             total = self.all.shadow.unique(f"{self.frame}/total")
             self._variable(
                 zero,
@@ -124,15 +153,25 @@ class Loop:
                 lambda held: self._node("AddV2", [held, value], "sum", mark.device, {"T": kind}),
                 total,
             )
-            self._shaped(f"{total}:0", mark)
+            self._shaped(f"{total}:0", mark, life)
             return
-        self._rows(mark, value, kind)
+        self._rows(mark, value, kind, life)
 
-    def _rows(self, mark: node_def_pb2.NodeDef, value: str, kind: attr_value_pb2.AttrValue) -> None:
+    def _or_nothing(self, mark: node_def_pb2.NodeDef, value: str) -> str:
+        """The value of a mark, or a zero where its branch is not taken: what a loop carries must never be dead."""
+        if len(mark.input) == 1:
+            return value
+        kind, device = mark.attr["T"], mark.device
+        absent = self._entered_life(node_of(mark.input[2]))
+        zero = self._constant(_zero(kind.type), device, (f"^{absent}",))
+        inputs = [self._mergeable(value, kind.type, device), zero]
+        return self._node("Merge", inputs, "or_nothing", device, {"T": kind, "N": 2})
+
+    def _rows(self, mark: node_def_pb2.NodeDef, value: str, kind: attr_value_pb2.AttrValue, life: str) -> None:
         """Rows written to an array, micro-batch by micro-batch, and joined at the end."""
         device, dim, rank = mark.device, mark.attr["dim"].i, mark.attr["rank"].i
         front = [dim, *(i for i in range(rank) if i != dim)]
-        value = self._transposed(value, front, kind, device, inside=True)
+        value = self._or_nothing(mark, self._transposed(value, front, kind, device, inside=True))
         size = self._constant(np.int32(self.all.micro_batches), device)
         array = self._node(
             "TensorArrayV3", [size], "rows", device, {"dtype": kind, "element_shape": _unknown()}, many=True
@@ -151,13 +190,14 @@ class Loop:
         )
         back = [front.index(i) for i in range(rank)]
         attrs = {"dtype": kind, "element_shape_except0": _unknown()}
-        joined = self._node("TensorArrayConcatV3", [f"{array}:0", f"{flow}:0"], "joined", device, attrs, many=True)
-        self._shaped(self._transposed(f"{joined}:0", back, kind, device, inside=False), mark)
+        read = [f"{array}:0", f"{flow}:0", *([life] if life else [])]
+        joined = self._node("TensorArrayConcatV3", read, "joined", device, attrs, many=True)
+        self._shaped(self._transposed(f"{joined}:0", back, kind, device, inside=False), mark, life)
 
-    def _shaped(self, value: str, mark: node_def_pb2.NodeDef) -> None:
+    def _shaped(self, value: str, mark: node_def_pb2.NodeDef, life: str) -> None:
         """Names what leaves the loop, and says its shape: kernels' shape functions fail on a rank they cannot tell."""
         attrs = {"T": mark.attr["T"], "shape": mark.attr["shape"]}
-        self._node("EnsureShape", [value], "shaped", mark.device, attrs, name=mark.name)
+        self._node("EnsureShape", [value, *([life] if life else [])], "shaped", mark.device, attrs, name=mark.name)
 
     def _transposed(
         self, value: str, order: list[int], kind: attr_value_pb2.AttrValue, device: str, inside: bool
@@ -232,6 +272,11 @@ class Loop:
     def _add(self, node: node_def_pb2.NodeDef, origin: Origin) -> None:
         self.made.append(node)
         self.all.shadow.origins[node.name] = origin
+
+
+def _zero(kind: int) -> np.ndarray:
+    dtype = tf.as_dtype(kind)
+    return np.asarray(b"", object) if dtype == tf.string else np.zeros((), dtype.as_numpy_dtype)
 
 
 def _unknown() -> attr_value_pb2.AttrValue:

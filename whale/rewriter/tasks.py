@@ -20,14 +20,11 @@ from typing import TYPE_CHECKING
 from tensorflow.core.framework import node_def_pb2
 
 from whale.ir import program as ir
-from whale.ir.placement import REPLICATED
 from whale.ir.program import split_tensor
 from whale.ir.schedule import Phase
 from whale.rewriter.mesh import Ordered
 from whale.rewriter.task_rows import Row, Settled, settle
 from whale.sharding.order import BACK_EDGES, ENTERS, EXITS, MERGES
-from whale.sharding.propagate import Analysis
-from whale.sharding.residence import Residence
 from whale.sharding.rules.state import HOLDERS
 
 if TYPE_CHECKING:
@@ -52,46 +49,6 @@ class CopyTask:
     """The copy: replica times micro-batches, plus the micro-batch."""
 
 
-def divided(analysis: Analysis, residence: Residence) -> frozenset[str]:
-    """The ops that run once per copy: those on pieces, what groups them, and all of a loop that has one in it."""
-    found = {
-        op.name
-        for op in analysis.order.ops
-        if analysis.decisions[op.name].distributed
-        or any(
-            want is None and analysis.facts[tensor].placement != REPLICATED
-            for tensor, want in zip(op.inputs, analysis.decisions[op.name].wants)
-        )
-    }
-    for op in analysis.order.ops:
-        if not op.inputs and residence.all(op.name) and any(control in found for control in op.controls):
-            found.add(op.name)
-    found.update(_containers(analysis, residence, found))
-    roots = {op.name: analysis.order.frame(op.name)[:1] for op in analysis.order.ops if analysis.order.frame(op.name)}
-    loops = {roots[name] for name in found if name in roots}
-    return frozenset(found.union(name for name, root in roots.items() if root in loops))
-
-
-def _containers(analysis: Analysis, residence: Residence, divided: set[str]) -> set[str]:
-    """The ops around containers (TensorArrays, stacks, lists) of which one that works on pieces has something to do:
-    each copy has a container of its own."""
-    users: dict[str, set[str]] = {}
-    for op in analysis.order.ops:
-        for tensor in (*op.inputs, *op.outputs_named()):
-            origin = analysis.facts[tensor].origin if tensor in analysis.facts else None
-            if origin is not None:
-                users.setdefault(origin, set()).add(op.name)
-    found = {name for names in users.values() if names & divided for name in names}
-    ops = {op.name: op for op in analysis.order.ops}
-    flows = [ops[name].inputs[-1] for name in found if ops[name].type.startswith("TensorArray") and ops[name].inputs]
-    while flows:  # what orders their use stands between them
-        name = split_tensor(flows.pop())[0]
-        if name in ops and name not in found and ops[name].type == "Identity":
-            found.add(name)
-            flows.append(ops[name].inputs[0])
-    return {name for name in found if residence.all(name)}
-
-
 def order_tasks(lowering: Lowering) -> Ordered:
     """Makes the nodes of a lowering run in the order of its schedule, by control edges.
 
@@ -105,6 +62,7 @@ class _Ordering:
         self.lowering = lowering
         self.nodes: dict[str, node_def_pb2.NodeDef] = {node.name: node for node in lowering.shadow.pending}
         self.tasks = {name: task for name, task in lowering.tasks.items() if name in self.nodes}
+        self.sent = lowering.sent_to()
         self.reads = {name: self._inputs(node) for name, node in self.nodes.items()}
         self.number: dict[CopyTask, int] = {}
         self.list: list[CopyTask] = []
@@ -128,7 +86,8 @@ class _Ordering:
 
     def _inputs(self, node: node_def_pb2.NodeDef) -> list[str]:
         """The nodes of this lowering that a node waits for, but for what comes round a loop."""
-        names = (text[1:] if text.startswith("^") else text.partition(":")[0] for text in node.input)
+        names = [text[1:] if text.startswith("^") else text.partition(":")[0] for text in node.input]
+        names.extend([sender for name in names for sender in self.sent.get(name, ())])
         found = [name for name in names if name in self.nodes]
         return [name for name in found if not (node.op in MERGES and self.nodes[name].op in BACK_EDGES)]
 
@@ -269,7 +228,7 @@ class _Ordering:
         """Whether a node runs in every step, once: not in a loop, nor in a branch."""
         op = self.lowering.shadow.origins[name].op
         looping = self.lowering.analysis.order.frame(op) and self.nodes[name].op not in EXITS
-        return not looping and not self.lowering.branches.holds(name)
+        return not looping and op not in self.lowering.branches.of
 
     def _may_wait(self, name: str) -> bool:
         """Whether a node can be made to wait: not one in a loop, nor what is the same in all its iterations."""

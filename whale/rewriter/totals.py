@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tensorflow.core.framework import attr_value_pb2
@@ -10,7 +11,7 @@ from whale.ir.placement import Sharded
 from whale.ir.program import Phase, split_tensor
 from whale.rewriter.buckets import AllReduce, Group, Reduced, fuse
 from whale.rewriter.build import shape_attr, type_attr
-from whale.rewriter.micro_loop import Unloopable
+from whale.rewriter.loop_checks import Unloopable
 from whale.rewriter.micro_loop_nodes import ROWS, SUM
 
 if TYPE_CHECKING:
@@ -43,7 +44,12 @@ class Totals:
         if not self.low.micro_batch:
             return value
         attrs = {"T": type_attr(self.low.dtype(tensor)), "shape": self._shape(tensor)}
-        return self.low.builder.node(self.low.place(tensor, copy), SUM, [value], "whale/sum", attrs)
+        return self._mark(SUM, tensor, value, copy, "whale/sum", attrs)
+
+    def _mark(self, kind: str, tensor: str, value: str, copy: int, hint: str, attrs: Mapping[str, object]) -> str:
+        """A node that stands for the value of all micro-batches, where a value leaves the loop over them."""
+        life = [output for output in self.low.branches.life(tensor, copy) if output]
+        return self.low.builder.node(self.low.place(tensor, copy), kind, [value, *life], hint, attrs)
 
     def _shape(self, tensor: str) -> attr_value_pb2.AttrValue:
         """What is known of the shape of a sum or of a copy's rows: TensorFlow infers nothing of what leaves a loop."""
@@ -62,7 +68,7 @@ class Totals:
         if rank is None or cut.outer != 1:
             raise Unloopable(f"rows of '{tensor}' cannot be put together from micro-batches")
         attrs = {"T": type_attr(self.low.dtype(tensor)), "dim": cut.dim, "rank": rank, "shape": self._shape(tensor)}
-        return self.low.builder.node(self.low.place(tensor, copy), ROWS, [value], "whale/all_rows", attrs)
+        return self._mark(ROWS, tensor, value, copy, "whale/all_rows", attrs)
 
     def as_gradient(self, tensor: str, rows: str, cut: Sharded) -> str:
         """Rows put together; those of a gradient scaled, where the script's means are each copy's own."""

@@ -110,6 +110,10 @@ def filled_ahead(lowering: Lowering, op: Op) -> bool:
                 sizes.append(build.const(place, size, "int32"))
             else:
                 tensor, dim = entry
+                whole = lowering.fact(tensor).sharded
+                if whole is not None and whole.dim == dim:  # the batch again, as in the distances of all its pairs
+                    sizes.append(lowering.sizes.scalar(place, whole.batch, "count"))
+                    continue
                 shape = build.shape(place, lowering.get(tensor, None, copy), lowering.dtype(tensor))
                 sizes.append(build.element(place, shape, dim, "int32"))
         value = build.const(place, op.type == "OnesLike", dtype)

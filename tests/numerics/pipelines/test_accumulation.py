@@ -130,6 +130,38 @@ def test_what_cannot_go_through_a_loop_is_a_copy_per_micro_batch() -> None:
     assert "no loop: Max " in report.text()
 
 
+def statistics_in_branches(tf: Any, record: Any, workdir: Path, scopes: NoScopes) -> None:
+    """Sums and rows of the whole batch inside of branches, one of them within another, that a step takes or not."""
+    x, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [None, 1])
+    choice = tf.placeholder(tf.int32, [])
+    hidden = tf.layers.dense(x, 4, tf.tanh)
+
+    def centred() -> Any:
+        return hidden - tf.reduce_mean(hidden, 0)
+
+    def inner() -> Any:
+        return tf.cond(choice > 1, lambda: hidden * tf.sqrt(tf.reduce_sum(tf.square(hidden))), lambda: hidden + 1.0)
+
+    hidden = tf.cond(choice > 0, inner, centred)
+    seen = tf.cond(choice > 0, lambda: tf.nn.top_k(tf.reverse(tf.identity(y), [0])[:, 0], 2)[0], lambda: tf.zeros([2]))
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, 1) - y))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    rng = np.random.RandomState(0)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for step, rows in enumerate((9, 8, 4, 9, 8, 4)):
+            feeds = {x: rng.randn(rows, 3), y: rng.randn(rows, 1), choice: step % 3}
+            record("loss", sess.run([loss, seen, train], feeds)[:2])
+        record("variables", sess.run(tf.trainable_variables()))
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_sums_and_rows_leave_branches(devices: int) -> None:
+    actual, report = trained(statistics_in_branches, 3, devices)
+    same(on_one_device(statistics_in_branches), actual)
+    assert "loops over micro-batches" in report.text()
+
+
 def test_many_micro_batches_are_not_many_copies() -> None:
     script = models.fed(models.mlp)
     few, many = (trained(script, micro_batches, 1)[1].ops for micro_batches in (2, 64))
