@@ -291,8 +291,14 @@ def test_a_script_ends_as_under_python(text: str, whale: Whale, tmp_path: pathli
     assert (ended.status, ended.out, ended.err) == (plain.returncode, plain.stdout, plain.stderr)
 
 
+SIGNALLED = """
+import os, signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+os.kill(os.getpid(), signal.SIGINT); time.sleep(60)
+"""
+
+
 def test_a_signal_ends_a_script_with_its_own_traceback(whale: Whale, tmp_path: pathlib.Path) -> None:
-    ended = whale(RUN, "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)")
+    ended = whale(RUN, SIGNALLED)
     assert ended.status == 130
     first, place, *_ = ended.err.splitlines()
     assert first == "Traceback (most recent call last):"

@@ -207,3 +207,38 @@ def test_explain_of_what_is_not_bound(whale: Whale) -> None:
     """
     assert "has not trained yet" in whale("run --devices 2 script.py", script).err
     assert "is not run by Whale" in whale("run script.py", script).err
+
+
+CONFIGURED = """
+    import numpy as np
+    import tensorflow as tf
+    import whale as wh
+    wh.init(wh.Config({"batch.mode": "MODE"}))
+    wh.auto_parallel()
+    rows = tf.placeholder(tf.float32, [None, 8])
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(rows, 4)))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run(train, {rows: np.ones((24, 8))})
+"""
+
+
+@pytest.mark.parametrize(("mode", "searched"), [("global", True), ("local", False)])
+def test_what_the_script_configures_holds(mode: str, searched: bool, whale: Whale) -> None:
+    done = whale("plan --devices 2 script.py", CONFIGURED.replace("MODE", mode))
+    assert done.status == 0, done.err
+    assert f"24 samples a step, {mode}" in done.out, "a batch that is fed is cut in both modes"
+    assert ("Nothing was searched" in done.out) is not searched
+
+
+def test_a_size_that_is_not_open_is_told(whale: Whale) -> None:
+    done = whale("plan --devices 2 --size Placeholder:0[7]=3 script.py", SCRIPT)
+    assert done.status == 2 and "no size of the training step is open under the name 'Placeholder:0[7]'" in done.err
+
+
+def test_a_stack_of_layers_may_be_cut_behind_its_last_variable(whale: Whale, tmp_path: Path) -> None:
+    write(tmp_path / "c.yaml", CLUSTER)
+    for layers in (2048, 4096):
+        done = whale(f"plan --cluster c.yaml script.py {layers}", SCRIPT)
+        assert done.status == 0 and "left out" not in done.out, done.out

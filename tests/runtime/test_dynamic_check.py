@@ -82,7 +82,8 @@ def sample() -> list[list[Any]]:
         hidden = tf.tanh(dense(x[:, None] * tf.ones([1, 30]), 40, "hidden"))
         loss = tf.reduce_mean(noise * tf.reduce_sum(hidden, 1) * tf.gather(w, tf.squeeze(ids, 1)))
         loss += tf.reduce_sum(tf.gather(w, candidates))
-        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        with tf.control_dependencies([loss]):  # whose last gather no gradient waits for
+            step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
         sess.run(tf.global_variables_initializer())
         feeds = {x: np.arange(6) / 3.0, ids: np.arange(6)[:, None]}
         return [sess.run([candidates, noise, loss, step], feeds)[:3] for _ in range(4)]

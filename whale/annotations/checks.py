@@ -44,6 +44,10 @@ def check_nonempty(graph: tf.Graph) -> None:
         )
 
 
+_LOOKED_INTO = 1 << 24
+"""Bytes of a constant's shape from which its stored size is asked for, which copies it."""
+
+
 def check_size(graph: tf.Graph, most_bytes: int = LARGEST_GRAPH_BYTES) -> None:
     """Checks that the graph can be copied. Its constants are nearly all of its size.
 
@@ -68,8 +72,10 @@ def check_size(graph: tf.Graph, most_bytes: int = LARGEST_GRAPH_BYTES) -> None:
 
 
 def _constant_bytes(op: tf.Operation) -> int:
+    """What a constant takes in the graph. One of equal elements is stored as one: only large ones are looked into."""
     (value,) = op.outputs
-    return (value.shape.num_elements() or 0) * value.dtype.size
+    size = (value.shape.num_elements() or 0) * value.dtype.size
+    return size if size < _LOOKED_INTO else min(size, op.node_def.attr["value"].tensor.ByteSize())
 
 
 def _listed(scopes: list[Scope]) -> str:

@@ -64,7 +64,9 @@ class Size(click.ParamType):
 @click.option("--json", "json_path", metavar="FILE", help="Write the plan, for `whale run --plan`, with its report.")
 @click.option("--html", "html_path", metavar="FILE", help="Write a page: time line, memory, reasons.")
 @click.option("--trace", "trace_path", metavar="FILE", help="Write the time line for Perfetto or chrome://tracing.")
-@click.option("--price", "prices", type=float, multiple=True, help="Price of an hour, one for each --cluster.")
+@click.option(
+    "--price", "prices", type=click.FloatRange(min=0), multiple=True, help="Price of an hour, one for each --cluster."
+)
 @click.option("--samples", type=click.IntRange(min=1), help="Samples to train in all, for the cost of each --cluster.")
 @click.option("--module", hidden=True)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-m MODULE | SCRIPT] [ARGUMENTS]...")
@@ -94,7 +96,7 @@ def plan(
     if devices is not None and cluster_paths:
         raise click.UsageError("--devices and --cluster exclude each other: the file names the devices.")
     if prices and len(prices) != len(cluster_paths):
-        raise click.UsageError(f"{len(prices)} prices for {len(cluster_paths)} clusters: give one --price for each.")
+        raise click.UsageError(f"{len(prices)} --price for {len(cluster_paths)} --cluster: give one for each.")
     if len(cluster_paths) > 1 and (json_path or html_path or trace_path):
         raise click.UsageError("--json, --html and --trace show one plan: give one --cluster.")
     try:
@@ -102,7 +104,7 @@ def plan(
             command.source()  # a wrong path is told before TensorFlow's seconds of start-up
         for path in (json_path, html_path, trace_path):
             _check_folder(path)
-        clusters: dict[str, Cluster] = {path: load(path) for path in cluster_paths}
+        clusters: list[tuple[str, Cluster]] = [(path, load(path)) for path in cluster_paths]
         with contextlib.closing(tf1.install()):
             # Imports TensorFlow, which must not happen before install() has chosen its Keras.
             planning = importlib.import_module("whale.cli.planning")

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -38,8 +38,8 @@ from whale.runtime.planning.training_step import Given, TrainingStep, training_s
 class Wishes:
     """What the command line asks for."""
 
-    clusters: Mapping[str, Cluster]
-    """By the name of their files; empty for this machine."""
+    clusters: Sequence[tuple[str, Cluster]]
+    """With the names of their files; none for this machine."""
     devices: int | None
     catalogue_path: str | None
     calibration_path: str | None
@@ -75,20 +75,22 @@ class _Planning:
         if wishes.catalogue_path is not None:
             self.catalogue = CATALOGUE.extended(wishes.catalogue_path)
         self.coefficients: Coefficients = packaged_coefficients()
-        self.clusters = dict(wishes.clusters) or {"this machine": this_machine(gpu_descriptions(), wishes.devices)}
+        here = [("this machine", this_machine(gpu_descriptions(), wishes.devices))] if not wishes.clusters else []
+        self.clusters = here or list(wishes.clusters)
         if wishes.calibration_path is not None:
             measured = read_calibration(wishes.calibration_path)
-            models = [d.model for cluster in self.clusters.values() for d in cluster.compute_devices]
+            models = [d.model for cluster in (cluster for _, cluster in self.clusters) for d in cluster.compute_devices]
             check_models(measured, models, wishes.calibration_path)
             self.coefficients = merge(self.coefficients, measured)
         config = Config()
         config.fall_back_on(from_environment(os.environ))
-        cluster = next(iter(self.clusters.values()))
+        (_, cluster), *_ = self.clusters
         self.options = Options(cluster=cluster, strategy=wishes.strategy, batch=wishes.batch, config=config)
         self._answered = threading.Lock()
+        self._done = False
 
     def run(self) -> None:
-        rehearsal = Rehearsal(self.options, lambda: self._answer_or_tell(rehearsal.met))
+        rehearsal = Rehearsal(self.options, lambda: self._answer_or_tell(rehearsal))
         InForce.set(InForce(rehearsal, self.options))
         try:
             with hidden_launcher():
@@ -104,33 +106,34 @@ class _Planning:
                 fix="a plan is for a run that computes gradients and updates trainable variables; pass the arguments "
                 "with which the script trains",
             )
-        self._answer(rehearsal.met)
+        self._answer(rehearsal, rehearsal.met)
 
-    def _answer_or_tell(self, met: Met | None) -> None:
+    def _answer_or_tell(self, rehearsal: Rehearsal) -> None:
         """For a script that has to be ended from within, where an exception would reach the script."""
         try:
-            if met is not None:
-                self._answer(met)
+            if rehearsal.met is not None:
+                self._answer(rehearsal, rehearsal.met)
         except WhaleError as error:
             launch.print_error(error)
             sys.stderr.flush()
             os._exit(launch.WHALE_ERROR_STATUS)
 
-    def _answer(self, met: Met) -> None:
+    def _answer(self, rehearsal: Rehearsal, met: Met) -> None:
         with self._answered:
             if not self._begin():
                 return
+            self.options = rehearsal.options  # with what the script has configured
             given = Given(self.wishes.batch_size, self.wishes.sizes)
             step = training_step(met.graph, met.program, met.run, self.options, given)
             if len(self.clusters) > 1:
                 self._compare(step, met)
             else:
-                ((_, cluster),) = self.clusters.items()
+                ((_, cluster),) = self.clusters
                 self._show(self._decided(step, met, cluster), cluster)
 
     def _begin(self) -> bool:
         """Whether nothing was answered yet."""
-        first, self._done = not getattr(self, "_done", False), True
+        first, self._done = not self._done, True
         return first
 
     def _decided(self, step: TrainingStep, met: Met, cluster: Cluster) -> Decided:
@@ -183,7 +186,7 @@ class _Planning:
     def _compare(self, step: TrainingStep, met: Met) -> None:
         prices = self.wishes.prices or (0.0,) * len(self.clusters)
         offers: list[Offer] = []
-        for (name, cluster), price in zip(self.clusters.items(), prices):
+        for (name, cluster), price in zip(self.clusters, prices):
             try:
                 offers.append(Offer(name, price, self._decided(step, met, cluster).found))
             except WhaleError as error:

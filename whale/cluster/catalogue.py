@@ -121,7 +121,10 @@ class Catalogue:
 def _find(entries: Mapping[str, Entry], name: str, what: str) -> Entry:
     found = entries.get(name)
     if found is None:
-        raise ClusterError(f"unknown {what} {name!r}", fix=nearest(name, entries) or f"known: {', '.join(entries)}")
+        hint = nearest(name, entries) or f"known: {', '.join(entries)}"
+        raise ClusterError(
+            f"unknown {what} {name!r}", fix=f"{hint} (or describe it in a CSV file: --catalogue FILE, docs/cluster.md)"
+        )
     return found
 
 

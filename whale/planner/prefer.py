@@ -34,7 +34,8 @@ def simplest(found: Found, alike: float = ALIKE) -> Found:
         if loser.judged is not chosen:
             refused = why_not_executable(loser.judged.plan)
             losers.append(dataclasses.replace(loser, reason=why_it_lost(loser.judged, chosen.seconds, refused)))
-    return dataclasses.replace(found, plan=chosen.plan, estimate=chosen.estimate, runners_up=tuple(losers))
+    # It is no longer that no plan is faster.
+    return dataclasses.replace(found, plan=chosen.plan, estimate=chosen.estimate, runners_up=tuple(losers), exact=False)
 
 
 def _effort(judged: Judged) -> tuple[bool, bool, int, float]:

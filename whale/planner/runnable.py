@@ -64,7 +64,7 @@ def _patterns(plan: ParallelPlan, chain: Chain, program: Program) -> Sequence[tu
     """What tells the forward ops of each stage apart, those that do not depend on the batch among them."""
     cut = [Stage(frozenset(), ops=frozenset(_ops(chain, stage.start, stage.stop))) for stage in plan.stages]
     assigned = assign(program, tuple(cut), {})
-    check(program, assigned)
+    check(program, assigned, is_asked=False)
     groups: list[list[str]] = [[] for _ in cut]
     for name, op in program.ops.items():
         if op.phase is Phase.FORWARD:

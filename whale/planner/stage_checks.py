@@ -19,16 +19,22 @@ PASSED_ON = (
 """Ops through which a variable's value reaches what reads it."""
 
 
-def check(program: Program, stages: TaskGraphs) -> None:
+def check(program: Program, stages: TaskGraphs, is_asked: bool = True) -> None:
     """Checks that values flow from each stage to later ones, and that each takes part in training.
 
-    A graph without gradients is checked for its order alone: it evaluates.
+    A graph without gradients is checked for its order alone: it evaluates. Stages that Whale cuts itself need train
+    nothing: what is left behind the last variable may be one.
+
+    Args:
+        program: with phases and variables.
+        stages: the stage of every op.
+        is_asked: whether the script asks for the stages.
 
     Raises:
         PlanError: it does not; the message names stages, ops and lines.
     """
     edges = flow(program)
-    trains = any(op.phase is Phase.BACKWARD for op in program.ops.values())
+    trains = is_asked and any(op.phase is Phase.BACKWARD for op in program.ops.values())
     found = {
         _IN_ORDER: _order_faults(edges, stages),
         _WRITTEN_ONCE: _write_faults(program, stages),

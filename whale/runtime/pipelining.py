@@ -115,7 +115,7 @@ class Pipelining:
         completed = tabulate(program, self._trainable)
         self.stages = assign(completed, self.request.stages, self.stages.of)
         if self.staged:
-            check(completed, self.stages)
+            check(completed, self.stages, self.request.is_asked)
         return completed
 
     def written_out(self, program: Program) -> tuple[Program, TaskGraphs]:

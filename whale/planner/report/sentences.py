@@ -95,11 +95,10 @@ def rivals(report: PlanReport) -> tuple[OtherPlan, ...]:
 
 
 def _against_the_next(report: PlanReport) -> str:
-    best = report.prediction.step_seconds
     which = "that can run is" if any(other.refused for other in report.runners_up) else "is"
     for other in rivals(report):
         if other.step_seconds is not None:
-            return f"The next best way {which} {other.name}: {difference_words(other.step_seconds, best)}."
+            return f"The next best way {which} {other.name}: {verdict(other, report)}."
     if report.runners_up:
         return "Of the ways to divide the model that were looked at, it is the only one that fits and can run."
     return ""
@@ -110,7 +109,7 @@ def _against_one_device(report: PlanReport) -> str:
         if other.name == ONE_DEVICE:
             if other.step_seconds is None:
                 return f"One device does not hold it: it {other.reason}."
-            return f"One device takes {difference_words(other.step_seconds, report.prediction.step_seconds)}."
+            return f"One device is {difference_words(other.step_seconds, report.prediction.step_seconds)}."
     return ""
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import heapq
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from whale.cost_model import ParallelPlan, Recompute, all_reduce_seconds, send_seconds
@@ -26,6 +27,9 @@ from whale.planner.search.tables import Setting, StageTable
 _ROUNDING = 1e-9
 """Bounds come from sums in another order than the simulation's."""
 
+
+_LISTED = 10
+"""Shares are listed, with those that are the same for equal replicas, up to so many times the limit."""
 
 _MANY_DEVICES = 8
 """More devices have too many layouts to count them."""
@@ -127,6 +131,10 @@ def _frames(space: Space, layout: Layout) -> Iterator[_Frame]:
 
 
 def _count(space: Space, frame: _Frame) -> int:
+    units = space.options.global_batch // frame.micro_batches
+    limit = space.options.exhaustive_limit
+    if math.comb(units - 1, len(frame.layout.columns) - 1) > _LISTED * limit:
+        return limit + 1  # to list the shares takes longer than to do without
     cuts = sum(1 for _ in _cuts(space, frame))
     return cuts * len(_allocations(space, frame))
 

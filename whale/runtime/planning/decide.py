@@ -84,7 +84,7 @@ def decide(
             if step.stages or options.max_stages == 1:
                 raise
             # A cut that the cost model sees and the rewriter cannot make: through a loop, or back to an earlier stage.
-            notes.append(f"a pipeline was left out: {error.what.splitlines()[0]}")
+            notes.append(f"a pipeline was left out: {' '.join(error.what.split())}")
             options = dataclasses.replace(options, max_stages=1)
             continue
         return Decided(step, options, found, plan, names, tuple(notes))
@@ -112,7 +112,7 @@ def as_dealt(
     Raises:
         ClusterError: a device is unknown, or a link is down that the plan needs.
     """
-    plan = dataclasses.replace(as_costed(mesh, step.chain, step.batch, step.local), precision=precision)
+    plan = dataclasses.replace(as_costed(mesh, step.chain, step.batch, step.local and step.draws), precision=precision)
     fitted = coefficients or packaged_coefficients()
     judge = Judge(step.chain, World(cluster, runtime("tensorflow"), catalogue, fitted))
     found = Found(plan, judge.whole_step(plan), (), None, False, 0, {})

@@ -14,7 +14,7 @@ from whale.annotations.variables import tabulate, trainable_names
 from whale.cost_model import Chain, build_chain
 from whale.cost_model.curve import grows
 from whale.cost_model.tensors import Tensors
-from whale.errors import PlanError
+from whale.errors import PlanError, nearest
 from whale.ir import dims as D
 from whale.ir.plan import graph_print
 from whale.ir.program import Op, Phase, Program, reachable, split_tensor
@@ -68,6 +68,8 @@ class TrainingStep:
     """Whether that is more than an assumption."""
     local: bool
     """Whether every copy draws its own batch."""
+    draws: bool
+    """Whether such a batch is drawn in the graph; one that is fed is cut all the same."""
     pipeline: PipelineRequest | None
     """The stages and micro-batches that the script asks for."""
     stages: tuple[int, ...]
@@ -119,11 +121,14 @@ def training_step(graph: tf.Graph, program: Program, run: Run, options: Options,
     choice = _cut(subject, run, options)
     notes: list[str] = []
     batch = _batch_size(subject, choice, given, notes)
+    _check_given(choice, given.sizes)
     sizes = {**choice.analysis.batches.known, **given.sizes}
     sizes.update(_assumed_sizes(subject.program, choice, sizes, given, notes))
     named = _named_stages(program, request)
     stage_of = named.of if named is not None else {}
     chain = build_chain(subject.program, choice.analysis, sizes, stages=stage_of)
+    if any(op.type in _LOOPS for op in subject.ordered.ops):
+        notes.append("loops count one iteration: a step with loops takes longer than predicted")
     if chain.unknown:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in chain.unknown[:4])
         notes.append(f"op types without a cost rule count only the bytes they move: {kinds}")
@@ -138,6 +143,7 @@ def training_step(graph: tf.Graph, program: Program, run: Run, options: Options,
         batch=batch or given.assumed_batch or 1,
         is_batch_known=batch is not None,
         local=local,
+        draws=any(source.tensor not in run.feeds for source in choice.analysis.sources),
         pipeline=request,
         stages=_first_blocks(chain, named) if named is not None else (),
         allowed=(said.auto or ()) if said is not None else (),
@@ -199,6 +205,17 @@ def _batch_size(subject: Subject, choice: Choice, given: Given, notes: list[str]
         site=subject.program.producer(name).site,
         fix="say it with --batch-size N",
     )
+
+
+_LOOPS = frozenset({"LoopCond", "While", "StatelessWhile"})
+
+
+def _check_given(choice: Choice, sizes: Mapping[str, int]) -> None:
+    """A size that the graph does not leave open must not be passed over in silence."""
+    known = {name for fact in choice.analysis.facts.values() for dim in fact.dims or () for name in D.symbols_of(dim)}
+    for name in sizes:
+        if name not in known:
+            raise PlanError(f"no size of the training step is open under the name {name!r}", fix=nearest(name, known))
 
 
 def _assumed_sizes(
