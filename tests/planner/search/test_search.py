@@ -197,6 +197,14 @@ def test_a_plan_goes_around_a_dead_link() -> None:
     assert found.plan.num_replicas * found.plan.rows > 1
 
 
+def test_of_a_machine_with_dead_links_one_device_is_used() -> None:
+    devices = cluster((("V100", 2, 16.0), ("P100", 1, 16.0)))
+    devices = dataclasses.replace(devices, links=(Link("nvlink", ("host0",), 10**10, 0.0, down=True),))
+    assert len(find(UNEVEN, devices, SearchOptions(4)).plan.devices) == 1
+    with pytest.raises(ClusterError, match="the nvlink link inside host0 is down"):
+        find(UNEVEN, devices, SearchOptions(4, replicas=2))
+
+
 def test_a_stage_behind_the_last_block_is_an_error() -> None:
     with pytest.raises(PlanError, match="begins at block 3"):
         find(UNEVEN, cluster((("V100", 1, 16.0),)), SearchOptions(4, stages=(0, 3)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from whale.cluster import Device
 from whale.cost_model import Topology
+from whale.errors import ClusterError
 
 _PARTITIONED = 8
 """Pools of at most so many devices are cut into groups by trying all ways."""
@@ -50,7 +51,7 @@ def make_pools(topology: Topology, machines: Sequence[str] | None = None) -> tup
         machines: those that may be used, in their order in a pipeline; by default all in the cluster's order.
     """
     found: dict[tuple[str, Kind], list[Device]] = {}
-    for device in topology.cluster.compute_devices:
+    for device in _joined(topology):
         key = (topology.machine(device), Kind(device.model, device.memory_bytes or 0))
         found.setdefault(key, []).append(device)
     order = list(dict.fromkeys(machine for machine, _ in found)) if machines is None else list(machines)
@@ -60,6 +61,22 @@ def make_pools(topology: Topology, machines: Sequence[str] | None = None) -> tup
         for (machine, kind), devices in found.items()
         if machine == at
     )
+
+
+def _joined(topology: Topology) -> list[Device]:
+    """The compute devices; of a machine whose devices cannot reach each other, the first."""
+    machines: dict[str, list[Device]] = {}
+    for device in topology.cluster.compute_devices:
+        machines.setdefault(topology.machine(device), []).append(device)
+    found: list[Device] = []
+    for devices in machines.values():
+        try:
+            if len(devices) > 1:
+                topology.inside(devices[:2])
+            found.extend(devices)
+        except ClusterError:
+            found.append(devices[0])
+    return found
 
 
 def kinds_of(pools: Sequence[Pool]) -> tuple[Kind, ...]:

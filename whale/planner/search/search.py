@@ -170,9 +170,10 @@ def _nothing_fits(standings: Standings) -> PlanError | ClusterError:
         down = [link for link in standings.judge.world.cluster.links if link.down]
         if down:
             joined = " and ".join(down[0].hosts)
+            where = f"between {joined}" if len(down[0].hosts) > 1 else f"inside {joined}"
             return ClusterError(
-                f"the {down[0].kind} link between {joined} is down, and no plan can do without it",
-                fix="repair it, or leave one of them out of the cluster file",
+                f"the {down[0].kind} link {where} is down, and no plan can do without it",
+                fix="repair it, or leave what it joins out of the cluster file",
             )
         return PlanError(
             f"no plan for a batch of {options.global_batch} on these devices",
