@@ -16,6 +16,7 @@ from whale.planner.runnable import runnable
 from whale.planner.search.options import SearchOptions
 from whale.planner.search.search import Found, search
 from whale.planner.search.world import Judge
+from whale.planner.stage_devices import INTERLEAVED
 from whale.rewriter.mesh import Mesh
 from whale.runtime.planning.fixed import as_costed
 from whale.runtime.planning.training_step import TrainingStep
@@ -134,7 +135,9 @@ def ask_of(step: TrainingStep, cluster: Cluster, precision: Precision) -> Ask:
     stages = request.stages if request is not None else ()
     replicas: int | None = None
     if len(stages) > 1:
-        replicas = devices // len(stages) if step.replicated else 1
+        # Where devices have several stages, how many devices a copy takes is open.
+        several = request is not None and request.strategy in INTERLEAVED
+        replicas = (None if several else devices // len(stages)) if step.replicated else 1
     elif step.replicated:
         replicas = devices
     return Ask(
