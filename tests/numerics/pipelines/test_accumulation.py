@@ -166,3 +166,33 @@ def test_many_micro_batches_are_not_many_copies() -> None:
     script = models.fed(models.mlp)
     few, many = (trained(script, micro_batches, 1)[1].ops for micro_batches in (2, 64))
     assert many == few
+
+
+def _after_the_loss(form: str, tf: Any, record: Any, workdir: Path, scopes: NoScopes) -> None:
+    """Trains by an update that waits for the loss, and, in the second form, is waited for by what alone is fetched."""
+    del workdir, scopes
+    rows = tf.placeholder(tf.float32, [None, 3])
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(rows, 2)))
+    optimizer = tf.train.AdamOptimizer(0.1)
+    gradients = optimizer.compute_gradients(loss)
+    with tf.control_dependencies([loss]):
+        update = optimizer.apply_gradients(gradients, tf.train.get_or_create_global_step())
+    with tf.control_dependencies([update]):
+        done = tf.identity(loss)
+    data = np.random.RandomState(0).randn(18, 3)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for start in range(0, 18, 6):
+            feed = {rows: data[start : start + 6]}
+            record("loss", sess.run([loss, update] if form == "before" else [done], feed)[0])
+            record("variables", sess.run(tf.global_variables()))
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("micro_batches", [2, 3])
+@pytest.mark.parametrize("form", ["before", "between"])
+def test_an_update_that_waits_for_the_loss_is_made_once(form: str, micro_batches: int, devices: int) -> None:
+    script = functools.partial(_after_the_loss, form)
+    script.__name__ = form  # type: ignore[attr-defined]
+    actual, _ = trained(script, micro_batches, devices)
+    same(on_one_device(script), actual)
