@@ -15,7 +15,7 @@ from tensorflow.python.framework import function
 
 from tests.annotations.graphs import new_graph
 from whale.annotations.capture import capture
-from whale.annotations.inline import Inlined, function_ops, inline
+from whale.annotations.inline import Inlined, function_ops, functions_of, inline
 from whale.ir.program import Op, Program, Variable, split_tensor
 from whale.ir.verify import verify
 from whale.sharding.order import ENTERS, EXITS, order
@@ -59,7 +59,7 @@ def assert_same(build: Build, x: Any = ROWS, runs: int = 2, v2: bool = True, inl
         fetches = list(build())
         tf.global_variables_initializer()
     program = capture(graph)
-    names = function_ops(program, program.ops.values())
+    names = function_ops(functions_of(program), program.ops.values())
     assert names
     inlined = inline(program, names)
     if inlined_all:
@@ -471,7 +471,7 @@ def test_constants_of_a_call_in_a_branch_not_taken() -> None:
         x = features()
         y = tf.cond(x[0, 0] > 5.0, lambda: step(x)[1], lambda: -1.0)
     program = capture(graph)
-    inlined = inline(program, function_ops(program, program.ops.values()))
+    inlined = inline(program, function_ops(functions_of(program), program.ops.values()))
     with tf.Graph().as_default():
         tf.import_graph_def(as_graph_def(inlined.program), name="")
         with tf.Session() as session:
@@ -499,7 +499,7 @@ def test_only_the_ops_named_are_inlined() -> None:
         a = tf.cond(x[0, 0] > 0.0, lambda: x, lambda: -x, name="a")
         tf.cond(x[0, 0] > 0.0, lambda: a, lambda: -a, name="b")
     program = capture(graph)
-    names = function_ops(program, program.ops.values())
+    names = function_ops(functions_of(program), program.ops.values())
     assert names == ("a", "b")
     inlined = inline(program, ["b"])
     assert program.ops["a"] is inlined.program.ops["a"]
@@ -543,7 +543,7 @@ def test_what_xla_must_compile_stays() -> None:
         tf.cond(x[0, 0] > 0.0, lambda: compiled(x), lambda: x, name="cond")
         compiled(x)
     program = capture(graph)
-    inlined = inline(program, function_ops(program, program.ops.values()))
+    inlined = inline(program, function_ops(functions_of(program), program.ops.values()))
     assert set(inlined.ops) == {"cond"}
     assert list(inlined.declined.values()) == ["it must be compiled by XLA"]
     kept = [op for op in inlined.program.ops.values() if op.type in FUNCTION_OPS]
@@ -604,7 +604,7 @@ def test_inlining_takes_less_than_twice_the_time_of_making_the_ops_in_python() -
         for _ in range(10):
             x = tf.while_loop(lambda i, s: i < 4, body, [0, x])[1]
     program = capture(graph)
-    inlined = inline(program, function_ops(program, program.ops.values()))
+    inlined = inline(program, function_ops(functions_of(program), program.ops.values()))
     assert len(inlined.program.ops) > 3000
     graph_def = as_graph_def(inlined.program)
 
@@ -612,7 +612,7 @@ def test_inlining_takes_less_than_twice_the_time_of_making_the_ops_in_python() -
         with tf.Graph().as_default():
             tf.import_graph_def(graph_def, name="")
 
-    ours = seconds_of(lambda: inline(program, function_ops(program, program.ops.values())))
+    ours = seconds_of(lambda: inline(program, function_ops(functions_of(program), program.ops.values())))
     assert ours < 2 * seconds_of(make_in_python)
 
 

@@ -39,10 +39,15 @@ class Inlined:
     """By function op that stays: why it cannot be inlined."""
 
 
-def function_ops(program: Program, ops: Iterable[Op]) -> tuple[str, ...]:
-    """Those of the ops that run functions and may be inlined."""
+def functions_of(program: Program) -> Library:
+    """The functions of a program."""
     library = Library(program.library)
-    return tuple(op.name for op in ops if library.calls(op.type))
+    return library
+
+
+def function_ops(functions: Library, ops: Iterable[Op]) -> tuple[str, ...]:
+    """Those of a program's ops that run some of its functions and may be inlined."""
+    return tuple(op.name for op in ops if functions.calls(op.type))
 
 
 def inline(program: Program, op_names: Iterable[str]) -> Inlined:

@@ -110,6 +110,10 @@ class Library:
             self._bodies[name] = _Reading(self, self._functions[name]).body()
         return self._bodies[name]
 
+    def definition(self, name: str) -> function_pb2.FunctionDef | None:
+        """A function as the graph holds it; None where it has none of that name."""
+        return self._functions.get(name)
+
     def signature(self, op_type: str) -> Any:
         """The OpDef of an op type, or of the function of that name.
 

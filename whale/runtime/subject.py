@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from whale import _tf
-from whale.annotations.inline import function_ops, inline
+from whale.annotations.inline import function_ops, functions_of, inline
 from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.runtime.signature import Run
 from whale.sharding.order import Order, order
@@ -77,7 +77,8 @@ def _without_functions(
     """The program with functional control flow written out, what is then fetched and run, and new names of tensors."""
     signature = run.signature
     fed = {split_tensor(t)[0] for t in signature.feeds}
-    names = [n for n in function_ops(program, ops) if n not in fed] if any(is_function(o) for o in ops) else []
+    called = function_ops(functions_of(program), ops) if any(is_function(op) for op in ops) else ()
+    names = [name for name in called if name not in fed]
     if not names:
         return program, signature.fetches, signature.targets, {}
     inlined = inline(program, names)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import tensorflow.compat.v1 as tf
-from tensorflow.core.framework import function_pb2, node_def_pb2
+from tensorflow.core.framework import node_def_pb2
 
+from whale.annotations.inline import functions_of
 from whale.ir.program import Program
 
 _BATCHES = {
@@ -93,8 +94,7 @@ def _constant(nodes: Mapping[str, node_def_pb2.NodeDef], tensor: str) -> int | N
 
 def _in_function(program: Program, name: str) -> int | None:
     """The size in the function that makes the dataset of a one-shot iterator."""
-    library = function_pb2.FunctionDefLibrary.FromString(program.library)
-    function = next((f for f in library.function if f.signature.name == name), None)
+    function = functions_of(program).definition(name)
     if function is None or not function.ret:
         return None
     nodes = {node.name: node for node in function.node_def}
