@@ -39,7 +39,7 @@ from whale.runtime.planning.training_step import print_of
 from whale.runtime.plans import Plan
 from whale.runtime.preparation import prepare, senders
 from whale.runtime.report import Report
-from whale.runtime.signature import Run, Signature, run_of
+from whale.runtime.signature import Run, Signature, run_of, signature_of
 from whale.runtime.step_times import StepTimes
 
 
@@ -238,11 +238,12 @@ class Binding:
         like: Mapping[str, int] | None = None,
     ) -> Plan:
         """The plan of a run, made at its first call. With ``like``, by source the dim to cut, it is made for once."""
-        run = run_of(targets, fetches, feeds)
-        signature, shapes = run.signature, tuple(run.shapes.values())
+        signature, sizes = signature_of(targets, fetches, feeds)
+        shapes = tuple(sizes.values())
         plan = self._find(signature, shapes) if like is None else None
         if plan is not None:
             return plan
+        run = run_of(targets, fetches, feeds)
         with self._lock:
             if like is not None:
                 return self._prepare(run, like)

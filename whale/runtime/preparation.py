@@ -284,7 +284,7 @@ def _choose(
         summed=summed_once(subject.ordered.ops, mesh.stage) if mesh.has_micro_batches else frozenset(),
         shapes=run.shapes,
     )
-    shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(subject.program, s.tensor) for s in sources}
+    shapes = subject.shapes(sources, run)
     if like is not None:
         return repeat(subject.program, request, sources, shapes, like)
     return choose(subject.program, request, sources, shapes)
@@ -294,7 +294,3 @@ def _place(fault: Exception) -> str:
     """Where in Whale an exception was raised."""
     frames = traceback.extract_tb(fault.__traceback__)
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-
-
-def _shape(program: Program, tensor: str) -> tuple[int | None, ...]:
-    return program.tensor(tensor).shape or ()

@@ -55,23 +55,26 @@ class Run:
         return dataclasses.replace(self, shapes=shapes)
 
 
-def run_of(targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]]) -> Run:
-    """A call of ``Session.run`` as names.
+def signature_of(
+    targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]]
+) -> tuple[Signature, dict[str, tuple[int, ...]]]:
+    """The kind of a call of ``Session.run``, and the shapes of what it feeds: all that a step that was planned needs.
 
     Args:
         targets: operations that are run.
         fetches: tensors that are fetched.
         feeds: tensors that are fed, with their values.
     """
-    rows = sorted(((t.name, t, v) for t, v in feeds), key=lambda row: row[0])
-    shapes = {name: tuple(np.shape(value)) for name, _, value in rows}
-    signature = Signature(
-        tuple(t.name for t in fetches),
-        tuple(o.name for o in targets),
-        tuple(shapes),
-        tuple(len(shape) for shape in shapes.values()),
-    )
-    types = {name: TensorType(t.dtype.name, _declared(t, shapes[name])) for name, t, _ in rows}
+    shapes = dict(sorted((tensor.name, tuple(np.shape(value))) for tensor, value in feeds))
+    ranks = tuple(len(shape) for shape in shapes.values())
+    return Signature(tuple(t.name for t in fetches), tuple(o.name for o in targets), tuple(shapes), ranks), shapes
+
+
+def run_of(targets: Sequence[Any], fetches: Sequence[Any], feeds: Sequence[tuple[Any, Any]]) -> Run:
+    """A call of ``Session.run`` as names; arguments as for ``signature_of``."""
+    signature, shapes = signature_of(targets, fetches, feeds)
+    fed = {tensor.name: tensor for tensor, _ in feeds}
+    types = {name: TensorType(fed[name].dtype.name, _declared(fed[name], shape)) for name, shape in shapes.items()}
     return Run(signature, types, shapes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from whale import _tf
 from whale.annotations.inline import function_ops, functions_of, inline
@@ -49,6 +49,11 @@ class Subject:
     """Variables it writes."""
     trains: bool
     """Whether it writes variables from a batch or from gradients."""
+
+    def shapes(self, sources: Iterable[Source], run: Run) -> dict[str, tuple[int | None, ...]]:
+        """The shape of each source: that of the value fed, else what the script declares."""
+        known = ((s.tensor, run.shapes.get(s.tensor) or self.program.tensor(s.tensor).shape or ()) for s in sources)
+        return dict(known)
 
 
 def subject_of(program: Program, run: Run, local: bool) -> Subject:

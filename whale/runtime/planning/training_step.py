@@ -170,18 +170,13 @@ def _cut(subject: Subject, run: Run, options: Options) -> Choice:
         sure=subject.program is subject.user,
         shapes=run.shapes,
     )
-    shapes = {s.tensor: run.shapes.get(s.tensor) or _shape(subject.program, s.tensor) for s in subject.sources}
-    choice = choose(subject.program, request, subject.sources, shapes)
+    choice = choose(subject.program, request, subject.sources, subject.shapes(subject.sources, run))
     if not choice.worthwhile:
         raise PlanError(
             f"the training step cannot be taken apart: {why_whole(choice)}",
             fix="write that part sample by sample; the script runs on one device as it is",
         )
     return choice
-
-
-def _shape(program: Program, tensor: str) -> tuple[int | None, ...]:
-    return program.tensor(tensor).shape or ()
 
 
 def _batch_size(subject: Subject, choice: Choice, given: Given, notes: list[str]) -> int | None:
