@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from whale.cost_model import MemoryUse
 from whale.planner.report import (
     DeviceFacts,
     GraphFacts,
     Measured,
-    MemoryFacts,
     OtherPlan,
     PlanReport,
     Prediction,
@@ -36,7 +36,7 @@ def _devices(draw: st.DrawFn, place: int, stages: tuple[int, ...]) -> DeviceFact
         model=draw(st.sampled_from(("V100", "P100-PCIe"))),
         limit_bytes=draw(st.none() | st.integers(1, 2**40)),
         stages=stages,
-        memory=draw(st.builds(MemoryFacts, SIZES, SIZES, SIZES, SIZES, SIZES, SIZES)) if stages else None,
+        memory=draw(st.builds(MemoryUse, SIZES, SIZES, SIZES, SIZES, SIZES, SIZES)) if stages else None,
     )
 
 

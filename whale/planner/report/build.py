@@ -11,6 +11,7 @@ from whale.cost_model import (
     Chain,
     Coefficients,
     Estimate,
+    MemoryUse,
     ParallelPlan,
     Runtime,
     World,
@@ -27,7 +28,6 @@ from whale.planner.report.report import (
     DeviceFacts,
     GraphFacts,
     Measured,
-    MemoryFacts,
     OtherPlan,
     PlanReport,
     Prediction,
@@ -150,7 +150,7 @@ def _devices(plan: ParallelPlan, estimate: Estimate, cluster: Cluster) -> tuple[
                 model=device.model,
                 limit_bytes=device.memory_bytes,
                 stages=tuple(stages.get(device.name, ())),
-                memory=MemoryFacts(*(float(size) for size in dataclasses.astuple(use))) if use is not None else None,
+                memory=MemoryUse(*(float(size) for size in dataclasses.astuple(use))) if use is not None else None,
             )
         )
     return tuple(made)

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from whale.cost_model import MemoryUse
 from whale.errors import PlanError, nearest
 from whale.planner.report.references import check_references
 from whale.planner.report.report import (
     DeviceFacts,
     GraphFacts,
     Measured,
-    MemoryFacts,
     OtherPlan,
     PlanReport,
     Prediction,
@@ -158,7 +158,7 @@ _graph = _record(
     GraphFacts, operations=_whole, variables=_whole, parameter_bytes=_whole, batch_mode=_text, notes=_many(_text)
 )
 _memory = _record(
-    MemoryFacts,
+    MemoryUse,
     parameters=_real,
     gradients=_real,
     slots=_real,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from whale.planner.report.report import DeviceFacts, MemoryFacts, PlanReport
+from whale.cost_model import MemoryUse
+from whale.planner.report.report import DeviceFacts, PlanReport
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,7 @@ class DeviceFold:
 def fold_devices(report: PlanReport) -> tuple[DeviceFold, ...]:
     """All devices, in order of their stages, then of the cluster; idle ones last."""
     peaks = dict(report.measured.peak_bytes) if report.measured is not None else {}
-    groups: dict[tuple[tuple[int, ...], str, int | None, MemoryFacts | None], list[DeviceFacts]] = {}
+    groups: dict[tuple[tuple[int, ...], str, int | None, MemoryUse | None], list[DeviceFacts]] = {}
     for device in report.devices:
         groups.setdefault((device.stages, device.model, device.limit_bytes, device.memory), []).append(device)
     folds: list[DeviceFold] = []

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from whale.cost_model import MemoryUse
+
 
 @dataclasses.dataclass(frozen=True)
 class GraphFacts:
@@ -21,27 +23,6 @@ class GraphFacts:
     """``global``: the script's batch is divided over the replicas; ``local``: each replica has one of that size."""
     notes: tuple[str, ...] = ()
     """What a reader must know, such as "batch size assumed"."""
-
-
-@dataclasses.dataclass(frozen=True)
-class MemoryFacts:
-    """Predicted peak bytes of one device, by what they are for."""
-
-    parameters: float
-    gradients: float
-    slots: float
-    """Optimizer state."""
-    activations: float
-    """What the forward pass keeps for the backward pass."""
-    workspace: float
-    """The largest op's tensors."""
-    runtime: float
-    """What TensorFlow and its libraries take."""
-
-    @property
-    def total(self) -> float:
-        """All of it."""
-        return self.parameters + self.gradients + self.slots + self.activations + self.workspace + self.runtime
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +41,7 @@ class DeviceFacts:
     """Its memory; None where it is not known."""
     stages: tuple[int, ...] = ()
     """The stages that it holds; empty for a device that the plan leaves idle."""
-    memory: MemoryFacts | None = None
+    memory: MemoryUse | None = None
     """What the plan needs of it; None for an idle device."""
 
     @property
