@@ -186,7 +186,7 @@ def test_a_script_that_cannot_be_ended_is_ended_with_its_process(
         ended.append(status)
         raise TrainingStepMet
 
-    monkeypatch.setattr("whale.runtime.planning.rehearsal.os._exit", exit_process)
+    monkeypatch.setattr("whale.runtime.ending.os._exit", exit_process)
     rows = ROWS
 
     def steps(sess: tf.Session, step: Any, feed: Any) -> None:

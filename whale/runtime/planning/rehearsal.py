@@ -8,8 +8,6 @@ of those that would be. Threads that fill queues wait until then, as what they r
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -23,15 +21,14 @@ from whale.annotations.checks import check_closed, check_nonempty, check_size
 from whale.annotations.op_kinds import ASKS
 from whale.annotations.state import annotations_of
 from whale.annotations.variables import complete
-from whale.ir.program import Op, Phase, Program, reachable
+from whale.ir.program import Op, Program, reachable
 from whale.runtime.activation import Activation
 from whale.runtime.callables import callable_from_options, make_callable_of
+from whale.runtime.ending import Ending
 from whale.runtime.options import Options
+from whale.runtime.planning.training_step import trains
 from whale.runtime.signature import Run, run_of
 from whale.sharding.rules.state import holder_of, writes_variable
-
-_PATIENCE = 3
-"""How often a script is told to end before its process is ended for it."""
 
 
 class TrainingStepMet(SystemExit):
@@ -61,15 +58,13 @@ class Rehearsal(Activation):
 
         Args:
             options: the devices that are planned for; none of them is used.
-            at_last: called before the process is ended with status 0, for a script that catches what ends it, or that
-                trains in a thread, which cannot end the others.
+            at_last: as for ``Ending``.
         """
         super().__init__(options)
         self.met: Met | None = None
         self.proceed = threading.Event()
         """Set when threads that fill queues may go on."""
-        self._at_last = at_last
-        self._told = 0
+        self._ending = Ending(at_last)
         self._undo_save = _tf.patch(tf.train.Saver, {"save": _save_nothing})
 
     def close(self) -> None:
@@ -107,13 +102,7 @@ class Rehearsal(Activation):
         """
         self.met = self.met or met
         self.proceed.set()
-        self._told += 1
-        if self._told == _PATIENCE or threading.current_thread() is not threading.main_thread():
-            self._at_last()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
-        raise TrainingStepMet
+        self._ending.end(TrainingStepMet())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +144,7 @@ class _Rehearsed:
         with self._lock:
             program = self._completed()
         ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
-        if _trains(program, ops):
+        if trains(program, ops):
             self.rehearsal.end(Met(self.session.graph, program, run))
         if threading.get_ident() != self._thread and not fetches:
             self.rehearsal.proceed.wait()
@@ -207,14 +196,6 @@ class _Rehearsed:
             self._program = complete(self._captured, graph)
             self._version = version
         return self._program
-
-
-def _trains(program: Program, ops: tuple[Op, ...]) -> bool:
-    """Whether a run reaches gradients and the update of a variable."""
-    if not any(op.phase is Phase.BACKWARD for op in ops):
-        return False
-    names = {op.name for op in ops}
-    return any(not names.isdisjoint(variable.updates) for variable in program.variables.values())
 
 
 def _sets(program: Program, op: Op) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import tensorflow.compat.v1 as tf
 
@@ -276,6 +276,14 @@ def _first_blocks(chain: Chain, named: TaskGraphs) -> tuple[int, ...]:
 def print_of(program: Program) -> str:
     """Print of what updates the trainable variables of a graph with phases."""
     return graph_print(reachable(program, (), updates(program), ()))
+
+
+def trains(program: Program, ops: Iterable[Op]) -> bool:
+    """Whether a run of some ops reaches gradients and the update of a variable."""
+    phases = {op.name: op.phase for op in ops}
+    if Phase.BACKWARD not in phases.values():
+        return False
+    return any(not phases.keys().isdisjoint(variable.updates) for variable in program.variables.values())
 
 
 def updates(program: Program) -> tuple[str, ...]:

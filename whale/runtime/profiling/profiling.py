@@ -7,11 +7,8 @@ that is measured. Steps are timed and traced in turn, as a trace takes time itse
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -23,16 +20,14 @@ from whale.annotations.variables import complete
 from whale.ir.program import Program, reachable
 from whale.runtime.activation import Activation
 from whale.runtime.callables import callable_from_options, make_callable_of
+from whale.runtime.ending import Ending
 from whale.runtime.options import Options
-from whale.runtime.planning.training_step import updates
+from whale.runtime.planning.training_step import trains
 from whale.runtime.profiling.trace import Trace, read_trace
 from whale.runtime.signature import Run, run_of
 
 WARM_UP = 2
 """First steps, which are not measured: TensorFlow prepares its executors, libraries try out algorithms."""
-
-_PATIENCE = 3
-"""How often a script is told to end before its process is ended for it."""
 
 
 class StepsMeasured(SystemExit):
@@ -67,13 +62,11 @@ class Profiling(Activation):
         Args:
             options: the one device that is profiled.
             steps: how many steps to time, and as many to trace.
-            at_last: called before the process is ended with status 0, for a script that catches what ends it, or that
-                trains in a thread, which cannot end the others.
+            at_last: as for ``Ending``.
         """
         super().__init__(options)
         self._steps = steps
-        self._at_last = at_last
-        self._told = 0
+        self._ending = Ending(at_last)
         self._kind: tuple[tf.Graph, Program, Run] | None = None
         self._met = 0
         self._seconds: list[float] = []
@@ -153,7 +146,7 @@ class Profiling(Activation):
             if self._kind[0] is not graph or (run.signature, run.shapes) != (first.signature, first.shapes):
                 return timed()  # another kind, or a batch of another size
             if self.is_over:
-                self._end()  # the script caught what was to end it
+                self._ending.end(StepsMeasured())  # the script caught what was to end it
             self._met += 1
             if self._met < WARM_UP:
                 return timed()
@@ -170,23 +163,8 @@ class Profiling(Activation):
         finally:
             self._busy.release()
         if self.is_over:
-            self._end()
+            self._ending.end(StepsMeasured())
         return result
-
-    def _end(self) -> None:
-        self._told += 1
-        if self._told == _PATIENCE or threading.current_thread() is not threading.main_thread():
-            status = 1
-            try:
-                self._at_last()
-                status = 0
-            except Exception:
-                traceback.print_exc()  # the script would catch it, or its thread end alone
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(status)
-        raise StepsMeasured
 
 
 class _Measured:
@@ -237,12 +215,12 @@ class _Measured:
         return values[: len(fetches)], metadata.step_stats
 
     def _is_training(self, program: Program, run: Run) -> bool:
-        """Whether a run reaches the update of a trainable variable by gradients."""
+        """Whether a run trains."""
         signature = run.signature
         found = self._trains.get(signature)
         if found is None:
             ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
-            found = self._trains[signature] = not {op.name for op in ops}.isdisjoint(updates(program))
+            found = self._trains[signature] = trains(program, ops)
         return found
 
     def _completed(self) -> Program:
