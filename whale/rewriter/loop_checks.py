@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from whale.errors import PlanError
-from whale.ir.placement import REPLICATED
-from whale.ir.program import Op, Phase
+from whale.ir.program import Op
 from whale.sharding.propagate import Analysis
 from whale.sharding.residence import Residence
 from whale.sharding.rules.source import RANDOM
@@ -27,13 +26,8 @@ def check_loopable(analysis: Analysis) -> None:
     Raises:
         Unloopable: one does; the message names it.
     """
-    writes = {op.name for op in analysis.order.ops if op.phase is Phase.UPDATE and writes_variable(op.type)}
     for op in analysis.order.ops:
         decision = analysis.decisions[op.name]
-        if not writes.isdisjoint(op.controls) and any(
-            analysis.facts[tensor].placement != REPLICATED for tensor in op.inputs if tensor in analysis.facts
-        ):
-            raise Unloopable(f"{_named(op)} takes what micro-batches compute, after an update")
         if (
             decision.exchanges
             or decision.recipe in _ACROSS

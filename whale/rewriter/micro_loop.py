@@ -139,7 +139,10 @@ class Wrapping:
     def _inside(self) -> set[str]:
         """The nodes of a micro-batch: all that depends on the index, up to marks, and what has state of its own."""
         readers: dict[str, list[str]] = {}
+        grouping = self._grouping_writes()
         for name, node in self.nodes.items():
+            if name in grouping:
+                continue
             waits_only = not any(not text.startswith("^") for text in node.input)
             for text in node.input:
                 # An op that works on whole values and waits for one of a micro-batch is not of it.
@@ -161,6 +164,18 @@ class Wrapping:
                 if other not in found:
                     found.add(other)
                     stack.append(other)
+        return found
+
+    def _grouping_writes(self) -> set[str]:
+        """The nodes that only wait, for a write among others: they are of no micro-batch."""
+        found: set[str] = set()
+        for name in self._sorted():
+            waits_only = self.nodes[name].op == "NoOp"
+            if waits_only and any(
+                other in found or (other in self.nodes and writes_variable(self.nodes[other].op))
+                for other in self.reads[name]
+            ):
+                found.add(name)
         return found
 
     def _draws(self, name: str) -> bool:

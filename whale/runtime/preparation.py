@@ -30,6 +30,7 @@ from whale.runtime.signature import Run, Signature
 from whale.runtime.subject import Subject, subject_of
 from whale.sharding.propagate import Request, Source
 from whale.sharding.rules.control import CONTAINERS
+from whale.sharding.rules.state import writes_variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,6 +261,26 @@ def _whole_updates(subject: Subject, sources: tuple[Source, ...], run: Run, mesh
     return {op.name: reason for op in subject.ordered.ops if op.phase is Phase.UPDATE and takes_gradients(op)}
 
 
+def _after_updates(subject: Subject, mesh: Mesh) -> dict[str, str]:
+    """The ops that wait for an update, of a step whose micro-batches go through loops: they take what comes out.
+
+    Else micro-batches would be computed again after the update, with what it has written.
+    """
+    if mesh.micro_batches == 1:
+        return {}
+    ops = subject.ordered.ops
+    behind = {op.name for op in ops if op.phase is Phase.UPDATE and writes_variable(op.type)}
+    found: dict[str, str] = {}
+    for op in ops:
+        if behind.isdisjoint(op.controls) or op.name in behind:
+            continue
+        if op.inputs:
+            found[op.name] = "it waits for an update"
+        else:
+            behind.add(op.name)  # a group
+    return found
+
+
 def _choose(
     subject: Subject,
     run: Run,
@@ -279,7 +300,7 @@ def _choose(
         independent=mode == "independent" or (not mode and mesh.local),
         shares=mesh.pieces,
         sure=subject.program is subject.user,
-        whole_ops=_whole_updates(subject, sources, run, mesh),
+        whole_ops={**_whole_updates(subject, sources, run, mesh), **_after_updates(subject, mesh)},
         drawn=frozenset(s.tensor for s in sources if mesh.local and s.tensor not in run.feeds),
         summed=summed_once(subject.ordered.ops, mesh.stage) if mesh.has_micro_batches else frozenset(),
         shapes=run.shapes,

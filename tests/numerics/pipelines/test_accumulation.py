@@ -194,5 +194,6 @@ def _after_the_loss(form: str, tf: Any, record: Any, workdir: Path, scopes: NoSc
 def test_an_update_that_waits_for_the_loss_is_made_once(form: str, micro_batches: int, devices: int) -> None:
     script = functools.partial(_after_the_loss, form)
     script.__name__ = form  # type: ignore[attr-defined]
-    actual, _ = trained(script, micro_batches, devices)
+    actual, report = trained(script, micro_batches, devices)
     same(on_one_device(script), actual)
+    assert not any("no loop" in line for line in report.lines)
