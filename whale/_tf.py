@@ -6,10 +6,12 @@ Nothing outside this file touches a private name. Checked with TensorFlow 2.15 t
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+from tensorflow.core.framework import op_def_pb2, types_pb2
 from tensorflow.python.client import pywrap_tf_session as c_api
 from tensorflow.python.client import session as session_module
 from tensorflow.python.framework import c_api_util, op_def_registry
@@ -55,6 +57,21 @@ def op_is_stateful(op_type: str) -> bool:
 def op_definition(op_type: str) -> Any | None:
     """The OpDef of a type, or None."""
     return op_def_registry.get(op_type)
+
+
+def op_types() -> list[str]:
+    """Names of all op types that TensorFlow registers."""
+    registered = op_def_pb2.OpList()
+    registered.ParseFromString(c_api.TF_GetBuffer(c_api.TF_GetAllOpList()))
+    return sorted(op.name for op in registered.op)
+
+
+@functools.cache
+def state_inputs(op_type: str) -> tuple[int, ...]:
+    """Inputs that an op type takes by reference or handle."""
+    definition = op_definition(op_type)
+    arguments = () if definition is None else definition.input_arg
+    return tuple(i for i, a in enumerate(arguments) if a.is_ref or a.type == types_pb2.DT_RESOURCE)
 
 
 def graph_version(graph: tf.Graph) -> int:

@@ -6,13 +6,16 @@ from typing import Any
 
 from tests.sharding.rows import Inputs, Row
 
+FED = ("static", "dynamic")
+"""Ways for what joins two batches along the batch: of drawn ones only the run shows whether they are of one size."""
+
 SHAPES = [
     Row("Shape", lambda tf, i: tf.shape(i.x)),
     Row("Shape: int64", lambda tf, i: tf.shape(i.x, out_type=tf.int64)),
     Row("Shape: batch on dim 1", lambda tf, i: tf.shape(tf.transpose(i.x))),
     Row("Shape: of merged dims", lambda tf, i: tf.shape(tf.reshape(i.x, [-1, 4])), sample=(3, 4)),
     Row("Shape: of a vector", lambda tf, i: tf.shape(i.ids)),
-    Row("Shape: of both halves", lambda tf, i: tf.shape(tf.concat([i.x, i.y], 0))),
+    Row("Shape: of both halves", lambda tf, i: tf.shape(tf.concat([i.x, i.y], 0)), modes=FED),
     Row("Shape: of a sum", lambda tf, i: tf.shape(tf.reduce_sum(i.x, 0))),
     Row("ShapeN", lambda tf, i: tf.shape_n([i.x, i.y, tf.transpose(i.x), i.w])),
     Row("Size", lambda tf, i: tf.size(i.x)),
@@ -103,10 +106,10 @@ JOINS = [
     Row("Unpack: of a sum", lambda tf, i: tf.unstack(tf.reduce_sum(i.x, 0))),
     Row("ConcatV2: features", lambda tf, i: tf.concat([i.x, i.y], 1)),
     Row("ConcatV2: last", lambda tf, i: tf.concat([i.x, i.y, i.x], -1)),
-    Row("ConcatV2: batch", lambda tf, i: tf.concat([i.x, i.y], 0)),
-    Row("ConcatV2: batch, then halves", lambda tf, i: tf.split(tf.tanh(tf.concat([i.x, i.y], 0)), 2)),
-    Row("ConcatV2: batch thrice", lambda tf, i: tf.concat([i.x, i.y, tf.square(i.x)], 0)),
-    Row("ConcatV2: doubled batches", lambda tf, i: tf.concat([tf.concat([i.x, i.y], 0), i.x], 0)),
+    Row("ConcatV2: batch", lambda tf, i: tf.concat([i.x, i.y], 0), modes=FED),
+    Row("ConcatV2: batch, then halves", lambda tf, i: tf.split(tf.tanh(tf.concat([i.x, i.y], 0)), 2), modes=FED),
+    Row("ConcatV2: batch thrice", lambda tf, i: tf.concat([i.x, i.y, tf.square(i.x)], 0), modes=FED),
+    Row("ConcatV2: doubled batches", lambda tf, i: tf.concat([tf.concat([i.x, i.y], 0), i.x], 0), modes=FED),
     Row(
         "ConcatV2: batch with sums",
         lambda tf, i: tf.concat([i.x, tf.reduce_sum(i.y, 0, keepdims=True)], 0),
@@ -165,11 +168,11 @@ SLICES = [
     ),
     Row("StridedSlice: all but the last sample", lambda tf, i: i.x[:-1], whole=("StridedSlice", "StridedSliceGrad")),
     Row("StridedSlice: samples backwards", lambda tf, i: i.x[::-1], whole=("StridedSlice", "StridedSliceGrad")),
-    Row("StridedSlice: second half of a doubled batch", lambda tf, i: tf.concat([i.x, i.y], 0)[i.b :]),
-    Row("StridedSlice: first half of a doubled batch", lambda tf, i: tf.concat([i.x, i.y], 0)[: i.b]),
-    Row("StridedSlice: last of three batches", lambda tf, i: tf.concat([i.x, i.y, i.x * 2.0], 0)[-i.b :]),
-    Row("StridedSlice: all but the last of three", lambda tf, i: tf.concat([i.x, i.y, i.x * 2.0], 0)[: -i.b]),
-    Row("StridedSlice: middle of three batches", lambda tf, i: tf.concat([i.x, i.y, i.x], 0)[i.b : 2 * i.b, 1:]),
+    Row("StridedSlice: second half of a doubled batch", lambda tf, i: tf.concat([i.x, i.y], 0)[i.b :], modes=FED),
+    Row("StridedSlice: first half of a doubled batch", lambda tf, i: tf.concat([i.x, i.y], 0)[: i.b], modes=FED),
+    Row("StridedSlice: last of three batches", lambda tf, i: tf.concat([i.x, i.y, i.x * 2.0], 0)[-i.b :], modes=FED),
+    Row("StridedSlice: all but the last of three", lambda tf, i: tf.concat([i.x, i.y, i.x], 0)[: -i.b], modes=FED),
+    Row("StridedSlice: middle of three", lambda tf, i: tf.concat([i.x, i.y, i.x], 0)[i.b : 2 * i.b, 1:], modes=FED),
     Row(
         "StridedSlice: across two batches",
         lambda tf, i: tf.concat([i.x, i.y], 0)[i.b - 1 : i.b + 1],

@@ -41,7 +41,8 @@ def test_copies_go_through_their_own_samples(tf: Any, row: Row) -> None:
 def test_other_loops_are_left_whole(tf: Any, row: Row) -> None:
     analysis = analysed(tf, row)
     assert not analysis.own_frames
-    assert any(d.declined for name, d in analysis.decisions.items() if "TensorArrayScatterV3" in name)
+    # Two batches that may differ in size are whole before they come to a loop.
+    assert any(d.declined for name, d in analysis.decisions.items() if "Scatter" in name or "concat" in name)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def _read(node: Any, operation: tf.Operation) -> Op:
         device=node.device,
         value=constant(node) if node.op == "Const" else None,
         stateful=_tf.op_is_stateful(node.op),
+        state=_tf.state_inputs(node.op),
         scope=attrs.get(SCOPE_ATTRIBUTE),
         forward=original.name if original is not None else None,
         site=site_of(operation),

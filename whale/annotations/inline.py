@@ -167,6 +167,7 @@ class _Inlining:
             device=node.device,
             value=self._value(node) if node.op == "Const" else None,
             stateful=_tf.op_is_stateful(node.op),
+            state=_tf.state_inputs(node.op),
             scope=caller.scope,
             phase=caller.phase,
             site=caller.site,

@@ -10,7 +10,7 @@ from whale import _tf
 from whale.annotations.op_kinds import RESTORES
 from whale.ir.flow import Flow
 from whale.ir.program import Op
-from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable
+from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable, written
 
 _PLAIN_ASSIGNS = frozenset({"Assign", "AssignVariableOp"})
 _GRADIENT_ARGUMENTS = ("grad", "delta", "updates", "value")
@@ -95,38 +95,19 @@ def _restored(edges: Flow) -> set[str]:
 
 def _write(ops: Mapping[str, Op], op: Op, variable: str) -> Write:
     names = _arguments(op.type)
-    slots: list[str] = []
-    for tensor in op.inputs[1:]:
-        producer, _, index = tensor.rpartition(":")
-        kinds = ops[producer].outputs if producer in ops else ()
-        dtype = kinds[int(index)].dtype if int(index) < len(kinds) else ""
-        if dtype == "resource" or dtype.endswith("_ref"):
-            holder = holder_of(ops, tensor)
-            # A reference is also how a plain value may be read; the OpDef says which inputs are state.
-            if holder is not None and holder != variable and op.inputs.index(tensor) in _state_arguments(op.type):
-                slots.append(holder)
+    slots = tuple(other for other in written(ops, op) if other != variable)
     value = None
     for wanted in _GRADIENT_ARGUMENTS:
         if wanted in names and names.index(wanted) < len(op.inputs):
             value = op.inputs[names.index(wanted)]
             break
-    return Write(op, variable, tuple(slots), value)
+    return Write(op, variable, slots, value)
 
 
 @functools.cache
 def _arguments(op_type: str) -> tuple[str, ...]:
     definition = _tf.op_definition(op_type)
     return () if definition is None else tuple(argument.name for argument in definition.input_arg)
-
-
-@functools.cache
-def _state_arguments(op_type: str) -> frozenset[int]:
-    """Inputs that an op type takes by reference or handle."""
-    definition = _tf.op_definition(op_type)
-    if definition is None:
-        return frozenset()
-    resource = 20  # DT_RESOURCE
-    return frozenset(i for i, a in enumerate(definition.input_arg) if a.is_ref or a.type == resource)
 
 
 def direct_reads(edges: Flow) -> set[str]:

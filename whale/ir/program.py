@@ -71,6 +71,8 @@ class Op:
     """Value of a small constant."""
     stateful: bool = False
     """Whether the op has side effects or reads state."""
+    state: tuple[int, ...] = ()
+    """Inputs that the op takes by reference or handle, as its definition says: where it writes, it may write them."""
     scope: int | None = None
     """Index of the annotation scope the op was made in."""
     phase: Phase = Phase.OTHER

@@ -6,7 +6,7 @@ that every copy reads go through all-reduce instead (``buckets``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from whale.sharding.facts import Dims, Local
 class Bridges:
     """Emits the nodes of bridges."""
 
-    def __init__(self, builder: Builder, sizes: BatchSizes) -> None:
+    def __init__(self, builder: Builder, sizes: BatchSizes, entered: Callable[[Place, Dim], str]) -> None:
+        """``entered`` makes the int32 scalar that is an open size of a tensor where a batch enters."""
         self.builder = builder
         self.sizes = sizes
+        self.entered = entered
 
     # -- slicing -----------------------------------------------------------------------------------------------
 
@@ -144,9 +146,10 @@ class Bridges:
         if isinstance(cut.outer, int):
             return build.const(place, cut.outer, "int32")
         assert isinstance(cut.inner, int), "a dim of unknown outer and inner counts cannot be cut"
+        one = build.const(place, 1, "int32")
         count = self._times(place, self.sizes.scalar(place, cut.batch, "count"), cut.inner)
-        count = build.binary(place, "Maximum", count, build.const(place, 1, "int32"), "int32")
-        return build.binary(place, "FloorDiv", size, count, "int32")
+        outer = build.binary(place, "FloorDiv", size, build.binary(place, "Maximum", count, one, "int32"), "int32")
+        return build.binary(place, "Maximum", outer, one, "int32")  # it divides, also where there is nothing
 
     def close(self, place: Place, piece: str, cut: Sharded, rank: int, dtype: str) -> str:
         """The inverse of ``open``."""
@@ -164,8 +167,8 @@ class Bridges:
         if cut.outer == 1:
             return self.builder.concat(place, pieces, cut.dim, dtype)
         opened = []
-        for replica, piece in enumerate(pieces):
-            outer = self._piece_outer(place, piece, cut, dtype, replica)
+        outer = self._outer_of_pieces(place, pieces, cut, dtype)
+        for piece in pieces:
             shape = self.builder.shape(place, piece, dtype)
             sizes = [self.builder.element(place, shape, i, "int32") for i in range(rank)]
             rest = self.builder.binary(place, "FloorDiv", sizes[cut.dim], outer, "int32")
@@ -174,15 +177,13 @@ class Bridges:
         whole = self.builder.concat(place, opened, cut.dim + 1, dtype)
         return self.close(place, whole, cut, rank, dtype)
 
-    def _piece_outer(self, place: Place, piece: str, cut: Sharded, dtype: str, replica: int) -> str:
-        if isinstance(cut.outer, int):
-            return self.builder.const(place, cut.outer, "int32")
+    def _outer_of_pieces(self, place: Place, pieces: Sequence[str], cut: Sharded, dtype: str) -> str:
+        """The outer count of pieces, from all of them together: a piece without samples does not show it."""
         build = self.builder
-        assert isinstance(cut.inner, int), "a dim of unknown outer and inner counts cannot be gathered"
-        size = build.element(place, build.shape(place, piece, dtype), cut.dim, "int32")
-        share = self._times(place, self.sizes.scalar(place, cut.batch, "share", replica), cut.inner)
-        share = build.binary(place, "Maximum", share, build.const(place, 1, "int32"), "int32")
-        return build.binary(place, "FloorDiv", size, share, "int32")
+        if isinstance(cut.outer, int):
+            return build.const(place, cut.outer, "int32")
+        sizes = [build.element(place, build.shape(place, piece, dtype), cut.dim, "int32") for piece in pieces]
+        return self._outer(place, cut, build.add_n(place, sizes, "int32"))
 
     # -- sizes -------------------------------------------------------------------------------------------------
 
@@ -203,9 +204,15 @@ class Bridges:
         if want.fixed:
             fixed = dict(want.fixed)
             keep = build.const(place, [0 if i in fixed else 1 for i in range(length)], dtype)
-            add = build.const(place, [fixed.get(i, 0) for i in range(length)], dtype)
+            add = build.pack(place, [self._size(place, fixed.get(i, 0), dtype) for i in range(length)], dtype)
             local = build.binary(place, "AddV2", build.binary(place, "Mul", local, keep, dtype), add, dtype)
         return local
+
+    def _size(self, place: Place, size: Dim, dtype: str) -> str:
+        """A size as a scalar: a number, or an open size of a tensor where a batch enters."""
+        if isinstance(size, int):
+            return self.builder.const(place, size, dtype)
+        return self.builder.cast(place, self.entered(place, size), "int32", dtype)
 
     def _local_numbers(self, place: Place, want: Local, known: list[Dim] | None) -> list[int] | None:
         """The local vector as numbers, where the script fixed the batch size."""
@@ -217,7 +224,9 @@ class Bridges:
         numbers = [int(k) for k in known if isinstance(k, (int, np.integer))]
         if len(numbers) != len(known):
             return None
-        fixed = dict(want.fixed)
+        fixed = {i: size for i, size in want.fixed if isinstance(size, int)}
+        if len(fixed) < len(want.fixed):
+            return None
         return [
             fixed[i] if i in fixed else k // count * share if i in want.scaled else k for i, k in enumerate(numbers)
         ]

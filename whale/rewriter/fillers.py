@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from whale.ir.placement import Sharded
 from whale.ir.program import Op
 from whale.rewriter.build import Place, type_attr
+from whale.rewriter.whole_shapes import vector_length
 from whale.sharding.facts import Local, Want
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def fill(
             assert rank is not None, "a convolution's operands have a rank"
             filled.append(_padded(lowering, place, value, cut.dim, rank, dtype, batch))
         elif isinstance(want, Local):
-            mask = [int(i in want.scaled) for i in range(_length(lowering, tensor))]
+            mask = [int(i in want.scaled) for i in range(vector_length(lowering, tensor))]
             extra = lowering.builder.cast(place, _missing(lowering, place, batch), "int32", dtype)
             extra = lowering.builder.binary(place, "Mul", lowering.builder.const(place, mask, dtype), extra, dtype)
             filled.append(lowering.builder.binary(place, "AddV2", value, extra, dtype))
@@ -97,10 +98,3 @@ def _padded(lowering: Lowering, place: Place, value: str, dim: int, rank: int, d
     paddings = build.binary(place, "Mul", mask, _missing(lowering, place, batch), "int32")
     attrs = {"T": type_attr(dtype), "Tpaddings": type_attr("int32")}
     return build.node(place, "Pad", [value, paddings], "whale/filled", attrs)
-
-
-def _length(lowering: Lowering, tensor: str) -> int:
-    fact = lowering.fact(tensor)
-    size = len(fact.value) if fact.value is not None else fact.dims[0] if fact.dims else None
-    assert isinstance(size, int), "a vector of sizes has a length"
-    return size

@@ -39,7 +39,7 @@ from whale.sharding.order import ENTERS, EXITS
 from whale.sharding.propagate import Analysis
 from whale.sharding.residence import Residence
 from whale.sharding.rules.source import RANDOM
-from whale.sharding.rules.state import HOLDERS, writes_variable
+from whale.sharding.rules.state import HOLDERS, writes_variable, written
 
 _DROPPED = ("_class", "_output_shapes", "_whale_scope")
 """Attributes that a copy must not have."""
@@ -117,7 +117,7 @@ class Lowering:
             self.micro_batch = shadow.unique(f"{prefix}whale/micro_batch")
             self.sizes.index = f"{self.micro_batch}:0"
             self.sizes.place_of = lambda copy: Place("", copy, mesh.devices[copy])
-        self.bridges = Bridges(self.builder, self.sizes)
+        self.bridges = Bridges(self.builder, self.sizes, lambda place, size: whole_shapes.entered(self, place, size))
         self.sources = {s.tensor: s for s in analysis.sources}
         self.ops: dict[str, Op] = {op.name: op for op in analysis.order.ops}
         self.names: dict[tuple[str, int], str] = {}
@@ -191,9 +191,10 @@ class Lowering:
             )
         mirrored = frozenset(op.name for op in self.ops.values() if op.type in HOLDERS and self.residence.all(op.name))
         home_writes = frozenset(
-            split_tensor(op.inputs[0])[0]
+            variable
             for op in self.ops.values()
-            if writes_variable(op.type) and op.inputs and not self.residence.all(op.name)
+            if not self.residence.all(op.name)
+            for variable in written(self.ops, op)
         )
         return Lowered(
             fetched,

@@ -35,6 +35,34 @@ def padded(lowering: Lowering, op: Op, decision: Decision) -> None:
         lowering.copy_with(op, replica, [lowering.get(tensor, decision.wants[0], replica), rows, *rest])
 
 
+def inferred(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """A reshape whose target leaves a size open: it follows from all pieces, one of which may be empty."""
+    (tensor, target), at, build = op.inputs, decision.params["index"], lowering.builder
+    dtype, length = lowering.dtype(target), whole_shapes.vector_length(lowering, target)
+    home = lowering.place(tensor, 0)
+    sizes = {"T": type_attr(lowering.dtype(tensor)), "out_type": type_attr(dtype)}
+    pieces = [
+        build.node(lowering.place(tensor, copy), "Size", [lowering.get(tensor, None, copy)], "whale/size", sizes)
+        for copy in lowering.copies
+    ]
+    # The product of the target's sizes is minus that of the known ones.
+    known = build.reduce(home, "Prod", lowering.get(target, REPLICATED, 0), [0], dtype)
+    one = build.const(home, 1, dtype)
+    known = build.binary(
+        home, "Maximum", build.node(home, "Neg", [known], "whale/neg", {"T": type_attr(dtype)}), one, dtype
+    )
+    missing = build.binary(home, "FloorDiv", build.add_n(home, pieces, dtype), known, dtype)
+    for copy in lowering.copies:
+        place = lowering.place(target, copy)
+        own = lowering.get(target, decision.wants[1], copy)
+        zero = build.const(place, 0, dtype)
+        entries = [missing if i == at else zero for i in range(length)]
+        keep = build.const(place, [int(i != at) for i in range(length)], dtype)
+        own = build.binary(place, "Mul", own, keep, dtype)
+        own = build.binary(place, "AddV2", own, build.pack(place, entries, dtype), dtype)
+        lowering.copy_with(op, copy, [lowering.get(tensor, None, copy), own])
+
+
 def own_elements(lowering: Lowering, op: Op, decision: Decision) -> None:
     """An array with one element per sample, written or read all at once: every copy's holds its own samples."""
     indices, batch = op.inputs[1], decision.params["batch"]
@@ -121,6 +149,7 @@ RECIPES: Mapping[str, Recipe] = {
     "zero_if_empty": zero_if_empty,
     "one_width": one_width,
     "padded": padded,
+    "inferred": inferred,
     "own_elements": own_elements,
     "own_end": own_end,
     **reductions.RECIPES,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from whale.errors import VerifyError
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import split_tensor
+from whale.rewriter.whole_shapes import vector_length
 from whale.sharding.facts import Fact, Local, Relaxed, Want
 
 if TYPE_CHECKING:
@@ -133,9 +134,7 @@ class Wanted:
                 and not (low.mesh.has_micro_batches and self._from_sizes(want, known))
             ):
                 return f"{low.copy(op, replica, [None] * len(op.inputs), '/local')}:{index}"
-        length = len(known) if known is not None else fact.dims[0] if fact.dims else None
-        if not isinstance(length, int):
-            raise VerifyError(f"the length of the size vector {tensor} is not known")
+        length = vector_length(low, tensor)
         place = low.place(tensor, replica)
         return low.bridges.localize(place, self.base(tensor, replica), want, length, low.dtype(tensor), known)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whale.errors import VerifyError
 from whale.ir.dims import Dim
 from whale.ir.placement import REPLICATED, Sharded
 from whale.ir.program import Op
@@ -121,6 +122,31 @@ def filled_ahead(lowering: Lowering, op: Op) -> bool:
         shape = build.pack(place, sizes, "int32")
         lowering.set_output(op, copy, 0, build.node(place, "Fill", [shape, value], "whale/filled_ahead", attrs))
     return True
+
+
+def vector_length(lowering: Lowering, tensor: str) -> int:
+    """The number of entries of a vector of sizes.
+
+    Raises:
+        VerifyError: it is not known.
+    """
+    fact = lowering.fact(tensor)
+    size = len(fact.value) if fact.value is not None else fact.dims[0] if fact.dims else None
+    if not isinstance(size, int):
+        raise VerifyError(f"the length of the size vector {tensor} is not known")
+    return size
+
+
+def entered(lowering: Lowering, place: Place, size: Dim) -> str:
+    """An open size of a source tensor, from a copy's own piece of it, as an int32 scalar."""
+    entry = _entry(lowering, size)
+    if entry is None:
+        raise VerifyError(f"the size {size} is not one of a tensor where a batch enters")
+    (tensor, dim), build = entry, lowering.builder
+    outside = lowering.place(tensor, place.replica)
+    shape = build.shape(outside, lowering.get(tensor, None, place.replica), lowering.dtype(tensor))
+    value = build.element(outside, shape, dim, "int32")
+    return place.enter(value, "int32") if place.enter is not None else value
 
 
 def _entry(lowering: Lowering, size: Dim) -> tuple[str, int] | None:

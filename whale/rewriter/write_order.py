@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whale.ir.program import Op, split_tensor
-from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable
+from whale.sharding.rules.state import HOLDERS, writes_variable, written
 
 if TYPE_CHECKING:
     from whale.rewriter.lower import Lowering
@@ -32,14 +32,14 @@ class WriteOrder:
         layer, a loss fetched beside the update); on one device they come first in practice, over several they need not.
         """
         low = self.lowering
-        holder = holder_of(low.ops, op.inputs[0]) if op.inputs else None
-        if frame or holder is None:
+        variables = () if frame else written(low.ops, op)
+        if not variables:
             return []
         if self._readers is None:
             self._readers = self._find_readers()
         position = self._position[op.name]
         found = []
-        for reader in self._readers.get(holder, ()):
+        for reader in (r for variable in variables for r in self._readers.get(variable, ())):
             if self._position[reader] < position and not low.analysis.order.frame(reader):
                 indices = dict.fromkeys(low.index(reader, copy) for copy in low.served(op.name, replica))
                 found.extend(low.names[reader, index] for index in indices if (reader, index) in low.names)

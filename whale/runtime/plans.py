@@ -42,8 +42,7 @@ class Plan:
             small = not self.prepared.small or _largest(shapes) < replicas
             return small and layout_of(shapes) == layout_of(self.shapes)
         smallest = fed.smallest(names, shapes)
-        enough = self.prepared.trains or smallest is None or smallest >= replicas
-        return enough and fed.fit(names, shapes)
+        return (smallest is None or smallest >= self.prepared.least) and fed.fit(names, shapes)
 
 
 def _largest(shapes: Sequence[tuple[int, ...]]) -> int:

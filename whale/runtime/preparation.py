@@ -47,6 +47,8 @@ class Prepared:
     """Whether it updates variables from gradients."""
     fed: FedSizes = dataclasses.field(default_factory=FedSizes)
     """Sizes of fed values: for which of them this holds."""
+    least: int = 0
+    """Fewest samples that each fed batch must have: with fewer than copies a run is not cut."""
     pinned: bool = False
     """Whether it is right only for fed values of exactly these shapes."""
     fetches: tuple[str, ...] = ()
@@ -137,7 +139,7 @@ def prepare(
         return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
     try:
         asked = pipelining is None or pipelining.request.is_asked
-        choice = _choose(subject, run, sources, mesh, options, like, asked)
+        choice = _choose(subject, run, sources, mesh, options, like, asked, piped is None)
         analysed = time.perf_counter()
         fed = fed_sizes(choice.analysis, run.signature.feeds)
         if fed.clash is not None:
@@ -192,6 +194,7 @@ def prepare(
         False,
         subject.trains,
         fed,
+        copies if piped is None else 0,
         bool(choice.analysis.batches.pinned),
         lowered.fetches,
         lowered.targets,
@@ -289,6 +292,7 @@ def _choose(
     options: Options,
     like: Mapping[str, int] | None,
     asked: bool,
+    filled: bool,
 ) -> Choice:
     sync, mode = options.config.batch.sync, options.config.random.mode
     request = Request(
@@ -304,6 +308,7 @@ def _choose(
         drawn=frozenset(s.tensor for s in sources if mesh.local and s.tensor not in run.feeds),
         summed=summed_once(subject.ordered.ops, mesh.stage) if mesh.has_micro_batches else frozenset(),
         shapes=run.shapes,
+        filled=filled,
     )
     shapes = subject.shapes(sources, run)
     if like is not None:

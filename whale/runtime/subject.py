@@ -11,7 +11,7 @@ from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.runtime.signature import Run
 from whale.sharding.order import Order, order
 from whale.sharding.propagate import Source
-from whale.sharding.rules.state import holder_of, writes_variable
+from whale.sharding.rules.state import written
 from whale.sharding.sources import candidates
 
 FUNCTIONAL = frozenset(
@@ -102,10 +102,4 @@ def _applies(op: Op) -> bool:
 
 
 def _written(program: Program, ordered: Order) -> list[str]:
-    found = []
-    for op in ordered.ops:
-        if writes_variable(op.type) and op.inputs:
-            holder = holder_of(program.ops, op.inputs[0])
-            if holder is not None:
-                found.append(holder)
-    return found
+    return [variable for op in ordered.ops for variable in written(program.ops, op)]

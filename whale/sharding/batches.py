@@ -50,6 +50,8 @@ class Batches:
         """Sizes in this run of dims that the script leaves open, by name."""
         self.sure = True
         """Whether all sizes that the graph states are true."""
+        self.never_short = False
+        """Whether a batch whose size is known before the run has a sample for every copy, in every run like this."""
         self.clash: tuple[Dim, Dim] | None = None
         """Two sizes, neither of them one, that must be equal and are not in this run: TensorFlow refuses it."""
         self._batches: list[Batch] = []
@@ -166,14 +168,35 @@ class Batches:
             self.pinned.add(self.find(batch))
         return found.count
 
+    def enters(self, size: Dim) -> bool:
+        """Whether an open size is one of a tensor where a batch enters, so that every piece of that tensor shows it."""
+        name = (_bare(size) or "").rpartition("[")[0]
+        return any(name in batch.sources for batch in self._batches)
+
+    def surely_filled(self, batch: int) -> bool:
+        """Whether every copy has a sample in all runs that are like this one."""
+        found = self[batch]
+        return found.count is not None and (self.never_short or found.static is not None) and self.filled(batch)
+
     def filled(self, batch: int) -> bool:
         """Whether every copy has a sample; where the size is open the analysis is then one for runs of this size."""
         count = self[batch].count
         offsets = [] if count is None else bounds(count, self.shares or (1,))
         if not all(b > a for a, b in zip(offsets, offsets[1:])) or not offsets:
             return False
-        self.pin(batch)
+        if not self.never_short:
+            self.pin(batch)
         return True
+
+    def same(self, a: int, b: int) -> bool:
+        """Whether two batches are known to be of one size, where nothing demands it of them; they are one from then on.
+
+        Parts that are joined along the batch and branches of a conditional may differ in size, so batches whose sizes
+        only the run shows are not taken to be one there.
+        """
+        a, b = self.find(a), self.find(b)
+        known = self._batches[a].count is not None and self._batches[b].count is not None
+        return a == b or (known and self.meet(a, b))
 
     def meet(self, a: int, b: int) -> bool:
         """Whether two batches are one; joins them when nothing speaks against it."""

@@ -37,10 +37,12 @@ class Fact:
     """For ``range(batch size)``: the batch it counts."""
     origin: str | None = None
     """For a handle or flow of a container: the op that made it."""
+    shape_of: Placement | None = None
+    """For the shape of a tensor: where that tensor's pieces are."""
 
     def _key(self) -> tuple[object, ...]:
         value = None if self.value is None else (self.value.shape, tuple(np.ravel(self.value)))
-        return (self.placement, self.dims, value, self.zero, self.iota, self.origin)
+        return (self.placement, self.dims, value, self.zero, self.iota, self.origin, self.shape_of)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Fact) and self._key() == other._key())
@@ -67,8 +69,9 @@ class Local:
     """The batch."""
     scaled: tuple[int, ...]
     """Indices of the elements that scale."""
-    fixed: tuple[tuple[int, int], ...] = ()
-    """(index, value) of elements to overwrite, such as a -1 that cannot be inferred from an empty piece."""
+    fixed: tuple[tuple[int, Dim], ...] = ()
+    """(index, value) of elements to overwrite, such as a -1 that cannot be inferred from an empty piece: numbers, or
+    sizes of tensors where batches enter, which a piece has too."""
 
     def __str__(self) -> str:
         return f"LOCAL{self.batch}{list(self.scaled)}"

@@ -98,6 +98,8 @@ class Request:
     """Sources that every copy draws for itself."""
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict[str, tuple[int, ...]])
     """Shapes of the values fed in the run at hand."""
+    filled: bool = False
+    """Whether a run is not cut whose fed batches have fewer samples than there are copies."""
     sure: bool = True
     """Whether all shapes that the graph states are true. In a branch that is not taken of a v2 conditional's gradient
     they are those of the other branch."""
@@ -108,6 +110,7 @@ def propagate(request: Request, sources: tuple[Source, ...]) -> Analysis:
     known = {f"{tensor}[{i}]": size for tensor, shape in request.shapes.items() for i, size in enumerate(shape)}
     batches = Batches(request.shares, known)
     batches.sure = request.sure
+    batches.never_short = request.filled and len(set(request.shares)) == 1
     numbers = {s.tensor: batches.add(s.tensor, s.static, s.count) for s in sources}
     loops = SampleLoops(request.order)
     while True:
@@ -352,11 +355,11 @@ class _Run:
         """Merge: the join of what is known of its inputs; taken whole when a loop does not settle."""
         arriving = [self._carried_back(t, f) for t, f in zip(op.inputs, ins)]
         known = [f for f in arriving if f is not None]
+        carried = any(self._is_carrier(t) for t in op.inputs)
         placement, zero = known[0].placement, known[0].zero
         for fact in known[1:]:
-            placement = self._join(placement, fact, zero)
+            placement = self._join(placement, fact, zero, carried)
             zero = zero and fact.zero
-        carried = any(self._is_carrier(t) for t in op.inputs)
         unequal = isinstance(placement, Sharded) and not all(
             f.sharded or spans(self.batches, f, placement, carried) for f in known
         )
@@ -392,7 +395,7 @@ class _Run:
         producer = self._by_name.get(split_tensor(tensor)[0])
         return producer is not None and producer.type in CARRIERS
 
-    def _join(self, placement: Placement, fact: Fact, zero: bool) -> Placement:
+    def _join(self, placement: Placement, fact: Fact, zero: bool, carried: bool) -> Placement:
         a, b = placement, fact.placement
         if (
             isinstance(a, Sharded)
@@ -400,5 +403,6 @@ class _Run:
             and a.batch != b.batch
             and dataclasses.replace(a, batch=b.batch) == b
         ):
-            self.batches.meet(a.batch, b.batch)
+            # What a loop carries keeps its size from one iteration to the next.
+            (self.batches.meet if carried else self.batches.same)(a.batch, b.batch)
         return join(a, b, zero, fact.zero)

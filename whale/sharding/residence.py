@@ -18,7 +18,7 @@ from whale.sharding.order import ENTERS, EXITS, MERGES, SWITCHES
 from whale.sharding.propagate import Analysis
 from whale.sharding.rules.control import CONTAINERS
 from whale.sharding.rules.source import RANDOM
-from whale.sharding.rules.state import holder_of, on_variable, writes_variable
+from whale.sharding.rules.state import on_variable, writes_variable, written
 
 _CONTROL = frozenset({*SWITCHES, "NextIteration", "RefNextIteration", "LoopCond", "NoOp", *MERGES, *ENTERS, *EXITS})
 SMALL_REDUCTION = 1
@@ -191,10 +191,9 @@ class _Residence:
         for op in self.analysis.order.ops:
             if self.analysis.decisions[op.name].distributed and not self._recipe_at_home(op):
                 self.everywhere.add(op.name)
-            if on_variable(op.type) and op.inputs:
-                holder = holder_of(self.ops, op.inputs[0])
-                if holder is not None:
-                    holders.setdefault(holder, []).append(op.name)
+            if writes_variable(op.type):
+                for variable in written(self.ops, op):
+                    holders.setdefault(variable, []).append(op.name)
             if op.type in CONTAINERS:
                 origin = self._origin(op)
                 if origin is not None:
@@ -205,9 +204,9 @@ class _Residence:
             for op in reversed(self.analysis.order.ops):
                 if op.name in self.everywhere:
                     self._demand_inputs(op)
-            for holder, users in holders.items():
+            for holder, writers in holders.items():
                 if holder in self.everywhere:
-                    self.everywhere.update(u for u in users if writes_variable(self.ops[u].type))
+                    self.everywhere.update(writers)
             for users in origins.values():
                 if any(u in self.everywhere for u in users):
                     self.everywhere.update(users)

@@ -67,8 +67,8 @@ def concat(call: Call) -> Decision:
         other = fact.sharded
         if other is None or other.dim != axis or other.inner != cut.inner:
             raise Decline("joins pieces of the batch with something that is not cut alike")
-        if not call.batches.meet(other.batch, cut.batch):
-            raise Decline("joins two batches of different sizes")
+        if not call.batches.same(other.batch, cut.batch):
+            raise Decline("joins two batches that are not known to be of one size")
         outer = D.add(outer, other.outer)
     out = Sharded(axis, cut.batch, outer, cut.inner)
     return call.decide([*([None] * len(facts)), REPLICATED], call.fact(out, dims, zero=zero))

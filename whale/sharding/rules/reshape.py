@@ -1,6 +1,7 @@
 """Ops that give the elements of a tensor another shape or order: Reshape, ExpandDims, Squeeze, Transpose, ReverseV2.
 
-The target shape of a reshape is each copy's own: the elements that scale with the batch are replaced by its share.
+The target shape of a reshape is each copy's own: the elements that scale with the batch are replaced by its share. A
+-1 in it cannot be inferred from a piece without samples: that size is read where the batch enters, or from all pieces.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from whale.ir import dims as D
 from whale.ir.dims import Dim
 from whale.ir.placement import REPLICATED, Sharded
 from whale.sharding.call import Call
-from whale.sharding.facts import Decision, Decline, Local, Want
+from whale.sharding.facts import Decision, Decline, Local
 
 Rule = Callable[[Call], Decision]
 
@@ -97,15 +98,18 @@ def reshape(call: Call) -> Decision:
         out = _from_static(call)
     cut = split_cut(call, fact.sharded, call.dims(0), out)
     explicit = target is None or target[cut.dim] != -1
-    fixed: tuple[tuple[int, int], ...] = ()
-    if explicit and target is not None and -1 in target:
-        at = list(target).index(-1)
-        inferred = out[at]
-        fixed = ((at, inferred),) if isinstance(inferred, int) else ()
-    want: Want = REPLICATED
-    if explicit:
-        want = Local(cut.batch, (cut.dim,), fixed)
-    return call.decide([None, want], call.fact(cut, out, zero=fact.zero))
+    result = call.fact(cut, out, zero=fact.zero)
+    if not explicit:
+        return call.decide([None, REPLICATED], result)
+    if target is None or -1 not in target:
+        return call.decide([None, Local(cut.batch, (cut.dim,))], result)
+    at = list(target).index(-1)
+    if isinstance(out[at], int) or call.batches.enters(out[at]):
+        return call.decide([None, Local(cut.batch, (cut.dim,), ((at, out[at]),))], result)
+    want = Local(cut.batch, (cut.dim,))
+    if call.batches.surely_filled(cut.batch):
+        return call.decide([None, want], result)
+    return call.decide([None, want], result, recipe="inferred", exchanges=True, index=at)
 
 
 def _from_static(call: Call) -> tuple[Dim, ...]:
