@@ -242,3 +242,60 @@ def test_gradients_that_cancel_have_no_size_of_their_own() -> None:
     large, rest = np.float32([1.0]), np.float32([1e-8])
     assert not compare(seen(2), [large, rest], [large, -rest]).mismatch
     assert compare(seen(2), [large, np.float32([1e-3])], [large, np.float32([2e-3])]).mismatch
+
+
+def train_on_sizes(*sizes: int) -> list[np.ndarray[Any, Any]]:
+    """Trains on fed batches of some sizes; the variables after every step."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.set_random_seed(2)
+        x = tf.placeholder(tf.float32, [None, 4])
+        loss = tf.reduce_mean(tf.square(dense(x, 2, "output") - 1.0))
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        sess.run(tf.global_variables_initializer())
+        random, found = np.random.RandomState(1), []
+        for size in sizes:
+            sess.run(step, {x: random.randn(size, 4)})
+            found.append(sess.run(tf.trainable_variables()[1]))
+        return found
+
+
+def test_pieces_of_other_sizes_are_checked_as_well() -> None:
+    """Equal pieces, unequal ones, and one of a single row: each once, whatever the sizes of the batches."""
+    with activate(options()) as activation:
+        train_on_sizes(8, 8, 6, 7, 9, 3, 2, 3, 8, 7)
+    said = verdicts(activation) + [
+        line for r in activation.reports for line in r.lines if line.startswith("with pieces of other sizes, checked")
+    ]
+    assert len(said) == 4  # (4, 4), (3, 4), (1, 2), (1, 1)
+    assert sum(r.trains and "batch cut" in "".join(r.lines) for r in activation.reports) == 1
+
+
+def test_a_rule_that_is_wrong_for_single_rows_is_refuted_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of larger pieces passed; the word is withdrawn before the first update on a piece of one row."""
+    from whale.rewriter import lower
+
+    original = lower.Lowering.copy_with
+
+    def wrong(self: Any, op: Any, replica: int, inputs: Any, variant: str = "") -> str:
+        """Adds nothing where a piece has several rows, and its only row once more where it has one."""
+        if op.type != "BiasAddGrad" or len(self.mesh.devices) == 1 or op.name not in self.divided:
+            return original(self, op, replica, inputs, variant)
+        place = self.place(op.inputs[0], replica)
+        rows = self.builder.element(place, self.builder.shape(place, inputs[0], "float32"), 0, "int32")
+        one = self.builder.const(place, 1, "int32")
+        few = self.builder.cast(place, self.builder.binary(place, "FloorDiv", one, rows, "int32"), "int32", "float32")
+        factor = self.builder.binary(place, "AddV2", few, self.builder.const(place, 1.0, "float32"), "float32")
+        scaled = self.builder.binary(place, "Mul", inputs[0], factor, "float32")
+        return original(self, op, replica, [scaled], variant)
+
+    expected = train_on_sizes(8, 3, 8, 3)
+    monkeypatch.setattr(lower.Lowering, "copy_with", wrong)
+    with activate(options("off")):
+        unchecked = train_on_sizes(8, 3, 8, 3)
+    np.testing.assert_allclose(unchecked[0], expected[0], rtol=1e-5)
+    assert not np.allclose(unchecked[1], expected[1], rtol=1e-3), "the fault is one that matters"
+    with activate(options()) as activation:
+        actual = train_on_sizes(8, 3, 8, 3)
+    for one, other in zip(expected, actual):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert any("the check before the first update failed" in r.reason for r in activation.reports)

@@ -165,7 +165,7 @@ class Binding:
         """One ``Session.run``; fetches, feeds and targets are those of the user's graph."""
         self.refresh()
         plan = self.plan(targets, fetches, feeds)
-        seen = self._first_steps.due(plan)
+        seen = self._first_steps.due(plan, feeds)
         if seen is not None:
             return self._first_steps.take(seen, plan, targets, fetches, feeds, options, metadata)
         with self.steps.timed(plan.prepared):

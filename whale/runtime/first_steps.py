@@ -1,14 +1,20 @@
-"""First steps: each kind of training run is checked once, before its first update."""
+"""First steps: each kind of training run is checked before its first update, and before its first on other pieces.
+
+A plan serves batches of many sizes. What holds where all pieces are alike need not where they differ by a row, or where
+one has a single row: the first step with such pieces is checked like the very first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from whale.planner.witness import Witness, witness
 from whale.runtime.dynamic_check import Verdict, compare, merged
+from whale.runtime.pieces import NO_PIECES, Pieces, pieces_of
 from whale.runtime.plans import Plan
 from whale.runtime.report import Report
 from whale.runtime.signature import Signature
@@ -29,6 +35,11 @@ class FirstSteps:
         self._seen: dict[Signature, Witness | str] = {}
         """For kinds of runs that were planned and not taken yet: what to compare, or why nothing is."""
         self._judged: set[Signature] = set()
+        self._told: set[Signature] = set()
+        self._due: dict[tuple[Signature, Pieces], object] = {}
+        """Which pieces of a kind of run were met: by each, who met them first."""
+        self._sides: dict[tuple[Signature, bool], list[Plan]] = {}
+        """The plans that compute what is compared, whole and cut, for the next check."""
 
     def drawn(self, signature: Signature) -> tuple[str, ...]:
         """The tensors that must be observable in a run of some kind for it to be checked."""
@@ -47,11 +58,13 @@ class FirstSteps:
             return found.drawn
         return ()
 
-    def due(self, plan: Plan) -> Witness | str | None:
-        """What to compare before a run by this plan, or why nothing is; told once for each kind of run."""
-        if not (plan.prepared.cut and plan.prepared.trains) or not self._seen:
+    def due(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> Witness | str | None:
+        """What to compare before a run by this plan, or why nothing is: once for each kind of run and of pieces."""
+        if not (plan.prepared.cut and plan.prepared.trains) or plan.signature not in self._seen:
             return None
-        return self._seen.pop(plan.signature, None)
+        seen, own = self._seen[plan.signature], object()
+        pieces = NO_PIECES if isinstance(seen, str) else pieces_of(plan.prepared, dict((t.name, v) for t, v in feeds))
+        return seen if self._due.setdefault((plan.signature, pieces), own) is own else None
 
     def take(
         self,
@@ -95,7 +108,7 @@ class FirstSteps:
         binding, values = self._binding, list[list[Any]]()
         for dims in ({}, plan.prepared.cut_dims):
             try:
-                values.append(binding.run_plan(binding.plan([], tensors, feeds, like=dims), [], tensors, feeds))
+                values.append(binding.run_plan(self._side(plan, tensors, feeds, dims), [], tensors, feeds))
             except tf.errors.OpError as error:
                 what = f"{type(error).__name__}: {str(error.message).splitlines()[0]}"
                 if values:
@@ -103,8 +116,23 @@ class FirstSteps:
                 return Verdict(0, failure=what)  # a tensor that this step does not need; the step itself will say
         return compare(seen, *values)
 
+    def _side(
+        self, plan: Plan, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]], dims: Mapping[str, int]
+    ) -> Plan:
+        """The plan for one side of a comparison: that of an earlier one, where it serves."""
+        binding, sides = self._binding, self._sides.setdefault((plan.signature, bool(dims)), [])
+        shapes = {tensor.name: tuple(np.shape(value)) for tensor, value in feeds}
+        for side in sides:
+            names = side.signature.feeds
+            fits = set(names) == set(shapes)
+            if fits and side.accepts(names, tuple(shapes[name] for name in names), len(binding.mesh.copies)):
+                return side
+        sides.append(binding.plan([], tensors, feeds, like=dims))
+        return sides[-1]
+
     def _announce(self, plan: Plan, verdict: Verdict) -> None:
-        line = verdict.line()
+        line = f"with pieces of other sizes, {verdict.line()}" if plan.signature in self._told else verdict.line()
+        self._told.add(plan.signature)
         if verdict.mismatch:
             self._binding.announce(Report(plan.number, False, True, line))
         else:
