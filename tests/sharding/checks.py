@@ -62,9 +62,9 @@ def _compare(tf: Any, built: Built, expected: Sequence[Values], replicas: int) -
     found = []
     for step, (one, other) in enumerate(zip(expected, actual)):
         for row in built.rows:
-            where = f"{row.name}, {replicas} replicas" + (f", step {step}" if built.steps > 1 else "")
+            where = f"{row.name}, {replicas} replicas" + (f", step {step}" if len(built.feeds) > 1 else "")
             found.extend(f"{where}: {p}" for p in differences(one[row.name], other[row.name], row.tolerance))
-    report = activation.reports[-1]
+    report = next((report for report in activation.reports if report.cut), activation.reports[-1])
     if not report.cut:
         found.append(f"{built.rows[0].name}, {replicas} replicas: not cut: {report.reason}")
     if not any(row.whole for row in built.rows):

@@ -7,6 +7,7 @@ whose op runs whole is cut all the same, and what is tested then is the way from
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,11 +16,8 @@ import numpy as np
 
 from tests.sharding.rows import Inputs, Row
 
-BATCH = 5
-"""Samples of a fed batch: not a multiple of 2 or 3."""
-
-DRAWN = (7, 7, 1)
-"""Samples of the batches drawn from an iterator; with the last, copies have empty pieces."""
+SIZES: Mapping[str, tuple[int, ...]] = {"static": (5,), "dynamic": (5, 1, 2, 3, 4), "drawn": (7, 1, 2, 3, 4)}
+"""Samples of the batch at each step. The first is no multiple of 2 or 3; with others pieces have a row or none."""
 
 Feeds = Mapping[Any, np.ndarray]
 
@@ -31,13 +29,12 @@ class Built:
     graph: Any
     initializer: Any
     rows: tuple[Row, ...]
-    feeds: Feeds
+    feeds: tuple[Feeds, ...]
+    """What is fed at each step."""
     fetches: Mapping[str, Mapping[str, Any]]
     """By row: tensors by what they are (``output 0``, ``loss``, ``gradient of x``, ``gradient of w``)."""
     starts: tuple[Any, ...]
     """Ops that start iterators."""
-    steps: int
-    """How often to run it."""
 
     def op_types(self) -> frozenset[str]:
         """Types of all ops of the graph."""
@@ -52,10 +49,13 @@ def build(tf: Any, rows: Sequence[Row], mode: str) -> Built:
         batches = {sample: _batch(tf, sample, mode) for sample in sorted({row.sample for row in rows})}
         fetches = {row.name: _build_row(tf, row, mode, batches[row.sample][0]) for row in rows}
         fetches["ballast"] = {str(sample): _ballast(tf, batch) for sample, (batch, _, _) in batches.items()}
-        feeds = {tensor: value for _, fed, _ in batches.values() for tensor, value in fed.items()}
+        feeds = tuple(
+            {tensor: value[:size] for _, fed, _ in batches.values() for tensor, value in fed.items()}
+            for size in SIZES[mode]
+        )
         starts = tuple(start for _, _, start in batches.values() if start is not None)
         initializer = tf.global_variables_initializer()
-    return Built(graph, initializer, tuple(rows), feeds, fetches, starts, len(DRAWN) if mode == "drawn" else 1)
+    return Built(graph, initializer, tuple(rows), feeds, fetches, starts)
 
 
 def run(built: Built, session: Any) -> list[Mapping[str, Mapping[str, np.ndarray]]]:
@@ -63,7 +63,7 @@ def run(built: Built, session: Any) -> list[Mapping[str, Mapping[str, np.ndarray
     session.run(built.initializer)
     for start in built.starts:
         session.run(start)
-    return [session.run(built.fetches, built.feeds) for _ in range(built.steps)]
+    return [session.run(built.fetches, feeds) for feeds in built.feeds]
 
 
 def values(sample: tuple[int, ...], count: int) -> dict[str, np.ndarray]:
@@ -80,11 +80,13 @@ def values(sample: tuple[int, ...], count: int) -> dict[str, np.ndarray]:
 def _batch(tf: Any, sample: tuple[int, ...], mode: str) -> tuple[dict[str, Any], Feeds, Any]:
     """Tensors by name, what to feed for them, and the op that starts the iterator."""
     if mode == "drawn":
-        data = tf.data.Dataset.from_tensor_slices(values(sample, sum(DRAWN))).batch(DRAWN[0])
-        iterator = tf.data.make_initializable_iterator(data)
+        rows = tf.data.Dataset.from_tensor_slices(values(sample, sum(SIZES[mode])))
+        ends = np.cumsum(SIZES[mode])
+        first, *others = [rows.skip(end - size).take(size).batch(size) for end, size in zip(ends, SIZES[mode])]
+        iterator = tf.data.make_initializable_iterator(functools.reduce(lambda a, b: a.concatenate(b), others, first))
         return iterator.get_next(), {}, iterator.initializer
-    size = BATCH if mode == "static" else None
-    fed = values(sample, BATCH)
+    size = SIZES[mode][0] if mode == "static" else None
+    fed = values(sample, SIZES[mode][0])
     tensors = {name: tf.placeholder(v.dtype, [size, *v.shape[1:]]) for name, v in fed.items()}
     return tensors, {tensors[name]: v for name, v in fed.items()}, None
 

@@ -50,6 +50,9 @@ TABLES = {
 REPLICAS = (2, 3)
 """Numbers of devices: with both the batches of the tables are cut unevenly."""
 
+MANY = (2, 3, 4)
+"""Numbers of devices with ``--full``."""
+
 TOGETHER = 12
 """Rows that one graph holds: more make fewer first runs, but each of them longer."""
 
@@ -92,7 +95,7 @@ def groups(full: bool) -> Iterator[Group]:
             # Rows with an op that runs whole are kept apart: such a row may change how the batch of all is cut.
             parts = [part for some in (False, True) for part in _parts([r for r in chosen if bool(r.whole) is some])]
             for number, part in enumerate(parts):
-                yield Group(table, mode, number, tuple(part), REPLICAS if full else (next(turns),))
+                yield Group(table, mode, number, tuple(part), MANY if full else (next(turns),))
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

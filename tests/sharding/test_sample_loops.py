@@ -26,9 +26,9 @@ def analysed(tf: Any, row: Row) -> Analysis:
     """The analysis of a row whose fed tensors are cut; nothing is known of how many samples there will be."""
     built = graphs.build(tf, [row], "dynamic")
     program = capture(built.graph, Program({}))
-    feeds = {t.name: TensorType(t.dtype.name, tuple(t.shape.as_list())) for t in built.feeds}
+    feeds = {t.name: TensorType(t.dtype.name, tuple(t.shape.as_list())) for t in built.feeds[0]}
     ops = reachable(program, [t.name for t in built.fetches[row.name].values()], [], list(feeds))
-    sources = tuple(Source(t.name, 0, None, None) for t in built.feeds)
+    sources = tuple(Source(t.name, 0, None, None) for t in built.feeds[0])
     return propagate(Request(order(ops, frozenset(feeds)), feeds), sources)
 
 
