@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from whale.ir.verify import check_groups
+from whale.ir.waits import check_waits
 from whale.rewriter.shadow import Shadow
 
 
 def check_collectives(shadow: Shadow, roots: Iterable[str]) -> None:
-    """Checks that a run reaches every member of each collective that was collected for it, and no device holds two.
+    """Checks that a run reaches every member of each collective collected for it, and that none waits for itself.
 
     Args:
         shadow: with the run's nodes collected and not yet imported. Nodes imported earlier belong to other runs: none
@@ -17,7 +20,7 @@ def check_collectives(shadow: Shadow, roots: Iterable[str]) -> None:
         roots: the nodes that the run fetches and targets, tensor names allowed.
 
     Raises:
-        VerifyError: it would hang.
+        VerifyError: it would hang, since a member is missing or waits for another's result.
     """
     nodes = {node.name: node for node in shadow.pending}
     members: dict[int, list[str]] = {}
@@ -26,11 +29,41 @@ def check_collectives(shadow: Shadow, roots: Iterable[str]) -> None:
         if node.op.startswith("Collective"):
             members.setdefault(shadow.integers[_producer(node.input[3])], []).append(node.name)
             devices[node.name] = node.device
+    if not members:
+        return
     asked = {_producer(root) for root in roots}
-    reads: dict[str, list[str]] = {}
-    if not devices.keys() <= asked:  # else all are reached, and there is no need to look for ways to them
-        reads = {name: [_producer(text) for text in node.input] for name, node in nodes.items()}
+    reads = {name: [_producer(text) for text in node.input] for name, node in nodes.items()}
     check_groups(reads, list(members.values()), devices, asked)
+    for reader, waited in (*_stacks(nodes), *_streams(nodes)):
+        reads.setdefault(reader, []).append(waited)
+    check_waits(reads, list(members.values()))
+
+
+def _stacks(nodes: Mapping[str, NodeDef]) -> Iterator[tuple[str, str]]:
+    """By stack: what takes a value waits for what puts it there, in the loop before."""
+    pushed: dict[str, list[str]] = {}
+    for node in nodes.values():
+        if node.op == "StackPushV2":
+            pushed.setdefault(_stack(nodes, node), []).append(node.name)
+    for node in nodes.values():
+        if node.op == "StackPopV2":
+            for name in pushed.get(_stack(nodes, node), ()):
+                yield node.name, name
+
+
+def _stack(nodes: Mapping[str, NodeDef], node: NodeDef) -> str:
+    """The stack whose handle an op reads, through what brings it into a loop."""
+    name = _producer(node.input[0])
+    while name in nodes and nodes[name].op != "StackV2" and nodes[name].input:
+        name = _producer(nodes[name].input[0])
+    return name
+
+
+def _streams(nodes: Mapping[str, NodeDef]) -> Iterator[tuple[str, str]]:
+    """A random op of the script's own waits for the nodes that send it its inputs."""
+    for node in nodes.values():
+        if node.op == "_HostSend":
+            yield node.attr["tensor_name"].s.decode().rpartition(":input_")[0], node.name
 
 
 def _producer(text: str) -> str:

@@ -120,31 +120,65 @@ class _Residence:
         return count > SMALL_REDUCTION
 
     def _feeding_reductions(self) -> set[str]:
-        """Reductions whose sum is read, at some remove, by another reduction: not to be put off to a bucket."""
+        """Reductions whose sum is read, at some remove, by another reduction: not to be put off to a bucket.
+
+        What a loop is given, any turn of it may read, and what it gives may come from any turn; so a loop counts as
+        one, together with the containers through which it hands values to the loop of its gradients.
+        """
         wanted = set(self.reductions)
-        reach: dict[str, bool] = {}
+        units = self._units()
+        reach: set[str] = set()
         feeding: set[str] = set()
         readers: dict[str, list[Op]] = {}
         waiting: dict[str, list[str]] = {}
         for op in self.analysis.order.ops:
-            for tensor in op.inputs:
+            for tensor in dict.fromkeys(op.inputs):
                 readers.setdefault(tensor, []).append(op)
             for control in op.controls:
                 waiting.setdefault(control, []).append(op.name)
-        for op in reversed(self.analysis.order.ops):
-            found = any(reach.get(name, False) for name in waiting.get(op.name, ()))
+
+        def reaches(op: Op) -> bool:
+            """Whether a sum is read behind an op; notes the sums that are read before another."""
+            found = any(units[name] in reach for name in waiting.get(op.name, ()))
             for i in range(len(op.outputs)):
                 tensor = op.output(i)
                 for reader in readers.get(tensor, ()):
-                    hit = reach.get(reader.name, False)
-                    index = reader.inputs.index(tensor)
-                    want = self.analysis.decisions[reader.name].wants[index]
+                    hit = units[reader.name] in reach
+                    want = self.analysis.decisions[reader.name].wants[reader.inputs.index(tensor)]
                     summed = tensor in wanted and want is not None and want != PARTIAL
                     if summed and hit:
                         feeding.add(tensor)
                     found |= hit or summed
-            reach[op.name] = found
+            return found
+
+        grew = True
+        while grew:
+            before = len(reach)
+            reach.update(units[op.name] for op in reversed(self.analysis.order.ops) if reaches(op))
+            grew = bool(self.analysis.order.frames) and len(reach) > before
         return feeding
+
+    def _units(self) -> dict[str, str]:
+        """By op: itself, or what it is one with as to what depends on what: its loop, or a container's other ops."""
+        units: dict[str, str] = {}
+        by_origin: dict[str, str] = {}
+        merged: dict[str, str] = {}
+
+        def root(unit: str) -> str:
+            while unit in merged:
+                unit = merged[unit]
+            return unit
+
+        for op in self.analysis.order.ops:
+            frame = self.analysis.order.frame(op.name)
+            units[op.name] = f"loop {frame[0]}" if frame else op.name
+            origin = self._origin(op) if frame and op.type in CONTAINERS else None
+            if origin is not None:
+                unit = root(units[op.name])
+                other = root(by_origin.setdefault(origin, unit))
+                if other != unit:
+                    merged[unit] = other
+        return {name: root(unit) for name, unit in units.items()}
 
     # -- home or everywhere ------------------------------------------------------------------------------------
 

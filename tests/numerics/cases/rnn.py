@@ -182,3 +182,54 @@ def encoder_and_decoder(tf, record, workdir):
             for batch, lens in batches(7, tokens, lengths):
                 record("loss", sess.run([loss, train], {source: batch, source_length: lens})[0])
         record_variables(tf, sess, record)
+
+
+@case()
+def loss_reads_a_mean_of_the_batch(tf, record, workdir):
+    """The gradient of a mean over the batch reaches the weights in a loop alone, and cannot wait for its sum."""
+    random = np.random.RandomState(0)
+    x, y = tf.placeholder(tf.float32, [None, 6, 5]), tf.placeholder(tf.float32, [None, 6, 4])
+    states, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), x, dtype=tf.float32)
+    loss = tf.reduce_mean(tf.square(states - tf.reduce_mean(y, 0)))
+    train = tf.train.AdamOptimizer(0.01).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 6):
+            feeds = {x: random.randn(size, 6, 5), y: random.randn(size, 6, 4)}
+            record("loss", sess.run([loss, train], feeds)[0])
+        record_variables(tf, sess, record)
+
+
+@case()
+def loop_is_given_a_mean_of_the_batch(tf, record, workdir):
+    """A written loop multiplies by weights and subtracts a mean of the batch at every turn."""
+    random = np.random.RandomState(0)
+    x = tf.placeholder(tf.float32, [None, 4])
+    w = tf.get_variable("w", [4, 4], initializer=tf.random_normal_initializer(stddev=0.3, seed=1))
+    centre = tf.reduce_mean(tf.layers.dense(x, 4), 0)
+    body = lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w) - centre))  # noqa: E731
+    _, hidden = tf.while_loop(lambda i, h: i < 3, body, [0, x])
+    loss = tf.reduce_mean(tf.square(hidden - tf.reduce_mean(x, 0) - 0.3))
+    train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 6):
+            record("loss", sess.run([loss, train], {x: random.randn(size, 4)})[0])
+        record_variables(tf, sess, record)
+
+
+@case()
+def scan_is_given_a_mean_of_the_batch(tf, record, workdir):
+    """The same through the arrays of ``tf.scan``."""
+    random = np.random.RandomState(0)
+    x = tf.placeholder(tf.float32, [None, 5, 4])
+    w = tf.get_variable("w", [4, 4], initializer=tf.random_normal_initializer(stddev=0.3, seed=1))
+    steps = tf.transpose(x, [1, 0, 2])
+    states = tf.scan(lambda h, item: tf.tanh(tf.matmul(h, w) + item), steps, tf.zeros_like(steps[0]))
+    loss = tf.reduce_mean(tf.square(states[-1] - tf.reduce_mean(states, [0, 1])))
+    train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 6):
+            record("loss", sess.run([loss, train], {x: random.randn(size, 5, 4)})[0])
+        record_variables(tf, sess, record)

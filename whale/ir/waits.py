@@ -1,0 +1,100 @@
+"""A proof that no collective waits for itself: what goes into a message is never needed for another part of it.
+
+All members of a collective are one: each waits for every other. A loop may wait for its own last turn, so a cycle is a
+fault only where it leads through a collective; and these never stand inside a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from whale.errors import VerifyError
+
+SHOWN = 12
+"""Nodes of a cycle that a message names."""
+
+
+def check_waits(reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[str]]) -> None:
+    """Checks that no collective waits, at some remove, for its own result.
+
+    Nodes without prerequisites are taken away, one after another, until none is left but those in cycles and behind
+    them; where a collective is left, strongly connected components are found (R. Tarjan, Depth-first search and linear
+    graph algorithms, 1972). Takes time linear in the number of nodes and edges.
+
+    Args:
+        reads: the nodes that each node reads or waits for; nodes that are absent read nothing.
+        groups: the members of each collective.
+
+    Raises:
+        VerifyError: a run would hang; the message names the nodes of each such cycle.
+    """
+    unit = {name: members[0] for members in groups for name in members}
+    before: dict[str, set[str]] = {}
+    for name, inputs in reads.items():
+        before.setdefault(unit.get(name, name), set()).update(unit.get(i, i) for i in inputs)
+    left = _peeled(before)
+    collectives = set(unit.values())
+    if collectives.isdisjoint(left):
+        return
+    kept = {name: [i for i in before[name] if i in left] for name in left}
+    faults = [
+        f"{len(found)} nodes wait for one another: {', '.join(found[:SHOWN])}"
+        for found in _components(kept)
+        if not collectives.isdisjoint(found) and (len(found) > 1 or found[0] in kept[found[0]])
+    ]
+    if faults:
+        raise VerifyError("\n  ".join(["collectives that would wait for themselves:", *faults]))
+
+
+def _peeled(before: Mapping[str, set[str]]) -> set[str]:
+    """What remains when nodes all of whose prerequisites are gone are taken away again and again."""
+    waiting = {name: sum(i in before for i in inputs) for name, inputs in before.items()}
+    readers: dict[str, list[str]] = {}
+    for name, inputs in before.items():
+        for i in inputs:
+            readers.setdefault(i, []).append(name)
+    ready = [name for name, count in waiting.items() if not count]
+    while ready:
+        name = ready.pop()
+        del waiting[name]
+        for reader in readers.get(name, ()):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                ready.append(reader)
+    return set(waiting)
+
+
+def _components(before: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The strongly connected components of a graph."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_nodes: list[str] = []
+    is_open: set[str] = set()
+    found: list[list[str]] = []
+    for root in before:
+        if root in number:
+            continue
+        path = [(root, iter(before[root]))]
+        number[root] = low[root] = len(number)
+        open_nodes.append(root)
+        is_open.add(root)
+        while path:
+            name, rest = path[-1]
+            following = next(rest, None)
+            if following is None:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[name])
+                if low[name] == number[name]:
+                    found.append([])
+                    while name in is_open:
+                        found[-1].append(open_nodes.pop())
+                        is_open.discard(found[-1][-1])
+            elif following not in number:
+                number[following] = low[following] = len(number)
+                open_nodes.append(following)
+                is_open.add(following)
+                path.append((following, iter(before[following])))
+            elif following in is_open:
+                low[name] = min(low[name], number[following])
+    return found
