@@ -38,7 +38,7 @@ def check_waits(reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[st
         return
     kept = {name: [i for i in before[name] if i in left] for name in left}
     faults = [
-        f"{len(found)} nodes wait for one another: {', '.join(found[:SHOWN])}"
+        f"{len(found)} nodes wait for one another: {', '.join(sorted(found, key=lambda name: name not in collectives)[:SHOWN])}"
         for found in _components(kept)
         if not collectives.isdisjoint(found) and (len(found) > 1 or found[0] in kept[found[0]])
     ]
