@@ -24,6 +24,7 @@ from whale.sharding.rules import (
     shapes,
     slices,
     source,
+    space,
 )
 
 Rule = Callable[[Call], Decision]
@@ -39,6 +40,7 @@ RULES: dict[str, Rule] = {
     **fill.RULES,
     **index.RULES,
     **nn.RULES,
+    **space.RULES,
     **python.RULES,
     **source.RULES,
     **control.RULES,
