@@ -19,12 +19,14 @@ from whale.sharding.rules import (
     index,
     nn,
     python,
+    recurrent,
     reduction,
     reshape,
     shapes,
     slices,
     source,
     space,
+    sparse,
 )
 
 Rule = Callable[[Call], Decision]
@@ -41,6 +43,8 @@ RULES: dict[str, Rule] = {
     **index.RULES,
     **nn.RULES,
     **space.RULES,
+    **sparse.RULES,
+    **recurrent.RULES,
     **python.RULES,
     **source.RULES,
     **control.RULES,
