@@ -66,9 +66,8 @@ RECURRENT = [
         whole=("BlockLSTM", "BlockLSTMGrad"),
     ),
     Row(
-        "LSTMBlockCell",  # refuses empty pieces
+        "LSTMBlockCell",
         _lstm_cell,
-        whole=("LSTMBlockCell",),
         gradient=False,
     ),
     Row("LSTMBlockCellGrad", _lstm_cell_gradient, gradient=False),
@@ -93,7 +92,7 @@ LOSSES = [
         "CTCLoss",
         lambda tf, i: _ctc(tf, i, tf.transpose(i.x, [1, 0, 2])),
         (6, 4),
-        whole=("Where", "CTCLoss"),  # the loss where its batch is drawn: it refuses empty pieces
+        whole=("Where",),
     ),
     Row(
         "CTCLoss: of one label each",

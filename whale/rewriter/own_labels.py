@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from whale.ir.placement import REPLICATED
 from whale.ir.program import Op
 from whale.rewriter.build import Place, type_attr
+from whale.rewriter.fillers import drop, missing, padded
 from whale.sharding.facts import Decision
 
 if TYPE_CHECKING:
@@ -14,11 +15,33 @@ if TYPE_CHECKING:
 
 
 def own_labels(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """A loss whose inputs 1 and 2 are indices and values of sparse labels: every copy reads those of its samples."""
+    """CTCLoss: every copy reads the labels of its own samples.
+
+    Its kernel refuses an empty batch. A copy that may have no sample has one row more then, with one label.
+    """
+    batch = decision.params["batch"]
     for replica in lowering.copies:
         inputs = [lowering.get(t, w, replica) for t, w in zip(op.inputs, decision.wants)]
-        inputs[1:3] = _picked(lowering, op.inputs[1], op.inputs[2], replica, decision.params["batch"])
-        lowering.copy_with(op, replica, inputs)
+        inputs[1:3] = _picked(lowering, op.inputs[1], op.inputs[2], replica, batch)
+        if lowering.sizes.number(batch, "share", replica):
+            lowering.copy_with(op, replica, inputs)
+            continue
+        name = lowering.copy_with(op, replica, _filled(lowering, op, replica, inputs, batch), "/filled")
+        for index in range(len(op.outputs)):
+            lowering.set_output(op, replica, index, drop(lowering, op, replica, name, index, batch))
+
+
+def _filled(lowering: Lowering, op: Op, replica: int, inputs: list[str], batch: int) -> list[str]:
+    """The inputs of a copy of CTCLoss with one sample, as long as the longest may be and of label 0, if it has none."""
+    place, build = lowering.place(op.inputs[0], replica), lowering.builder
+    types = [lowering.dtype(t) for t in op.inputs]
+    logits = padded(lowering, place, inputs[0], 1, 3, types[0], batch)
+    indices = padded(lowering, place, inputs[1], 0, 2, types[1], batch)
+    labels = padded(lowering, place, inputs[2], 0, 1, types[2], batch)
+    lengths = padded(lowering, place, inputs[3], 0, 1, types[3], batch)
+    time = build.element(place, build.shape(place, logits, types[0]), 0, "int32")
+    time = build.binary(place, "Mul", time, missing(lowering, place, batch), "int32")
+    return [logits, indices, labels, build.binary(place, "AddV2", lengths, time, "int32")]
 
 
 def _picked(lowering: Lowering, indices: str, values: str, replica: int, batch: int) -> list[str]:

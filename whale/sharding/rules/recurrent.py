@@ -25,8 +25,6 @@ class Labels:
     """Labels of each input, separated by blanks; ``-`` is a scalar."""
     outs: str
     """Labels of each output."""
-    nonempty: bool = False
-    """Whether TensorFlow's kernel refuses zero samples."""
     unwritten: bool = False
     """Whether TensorFlow's kernel leaves sums over samples unwritten where there are none."""
 
@@ -47,8 +45,6 @@ def labelled(labels: Labels) -> Rule:
         wants: list[Want] = [
             call.piece(i, cut.on(names.index("b"))) if "b" in names else REPLICATED for i, names in enumerate(ins)
         ]
-        if labels.nonempty:
-            call.require_samples(cut)
         placed = [cut.on(names.index("b")) if "b" in names else PARTIAL for names in outs]
         facts = [call.fact(p, d, i) for i, (p, d) in enumerate(zip(placed, dims))]
         if labels.unwritten:
@@ -83,7 +79,7 @@ RULES: dict[str, Rule] = {
     "BlockLSTMV2": labelled(_LAYER),
     "BlockLSTMGrad": labelled(_LAYER_GRAD),
     "BlockLSTMGradV2": labelled(_LAYER_GRAD),
-    "LSTMBlockCell": labelled(Labels(f"bi bu bu {_WEIGHTS}", "bu bu bu bu bu bu bu", nonempty=True)),
+    "LSTMBlockCell": labelled(Labels(f"bi bu bu {_WEIGHTS}", "bu bu bu bu bu bu bu")),
     "LSTMBlockCellGrad": labelled(Labels(f"bi bu bu {_WEIGHTS} bu bu bu bu bu bu bu bu", "bu bg u u u")),
     "GRUBlockCell": labelled(Labels("bi bu kr ku r u", "bu bu bu bu")),
     "GRUBlockCellGrad": labelled(Labels("bi bu kr ku r u bu bu bu bu", "bi bu bu br")),

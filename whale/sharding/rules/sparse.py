@@ -24,7 +24,6 @@ def ctc_loss(call: Call) -> Decision:
     own = call.is_drawn(cut)
     if own and not all(f.sharded and call.is_drawn(f.sharded) for f in (indices, labels)):
         raise Decline("its labels are not drawn together with its samples")
-    call.require_samples(cut)
     sparse: list[Want] = [None, None] if own else [REPLICATED, REPLICATED]
     wants = [call.piece(0, cut), *sparse, call.piece(3, cut.on(0))]
     facts = call.fact(cut.on(0), losses), call.fact(cut, dims, 1)
