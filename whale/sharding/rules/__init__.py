@@ -22,11 +22,13 @@ from whale.sharding.rules import (
     recurrent,
     reduction,
     reshape,
+    segments,
     shapes,
     slices,
     source,
     space,
     sparse,
+    whole,
 )
 
 Rule = Callable[[Call], Decision]
@@ -44,6 +46,8 @@ RULES: dict[str, Rule] = {
     **nn.RULES,
     **space.RULES,
     **sparse.RULES,
+    **segments.RULES,
+    **whole.RULES,
     **recurrent.RULES,
     **python.RULES,
     **source.RULES,
