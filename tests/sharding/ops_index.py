@@ -130,6 +130,29 @@ STRINGS = [
         gradient=False,
     ),
 ]
+SUMMARIES = [
+    Row("HistogramSummary", lambda tf, i: tf.summary.histogram("h", i.x), whole=("HistogramSummary",), gradient=False),
+    Row(
+        "ImageSummary",
+        lambda tf, i: tf.summary.image("i", i.x[..., :1], max_outputs=4),
+        (6, 6, 2),
+        whole=("ImageSummary",),
+        gradient=False,
+    ),
+    Row(
+        "AudioSummaryV2",
+        lambda tf, i: tf.summary.audio("a", i.x, 8000, max_outputs=4),
+        whole=("AudioSummaryV2",),
+        gradient=False,
+    ),
+    Row("TensorSummary", lambda tf, i: tf.raw_ops.TensorSummary(tensor=i.y), whole=("TensorSummary",), gradient=False),
+    Row(
+        "TensorSummaryV2",
+        lambda tf, i: tf.summary.tensor_summary("t", i.y),
+        whole=("TensorSummaryV2",),
+        gradient=False,
+    ),
+]
 
 
 def _bags(tf: Any, i: Inputs, how: str, counted: bool) -> Any:
@@ -170,7 +193,7 @@ SEGMENTS = [
     ),
 ]
 
-TABLES = {"indices": INDEX, "strings": STRINGS, "segments": SEGMENTS}
+TABLES = {"indices": INDEX, "strings": STRINGS, "summaries": SUMMARIES, "segments": SEGMENTS}
 
 
 def _variable(tf: Any, resource: bool) -> Any:

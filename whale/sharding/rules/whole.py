@@ -12,6 +12,7 @@ Rule = Callable[[Call], Decision]
 
 _AMONG_ALL = "looks for equal elements among all samples"
 _BY_VALUE = "how many rows it makes of each piece depends on their values"
+_SUMMARY = "a summary is made once, of the whole value"
 
 REASONS = {
     "Unique": _AMONG_ALL,
@@ -23,6 +24,11 @@ REASONS = {
     "StringSplitV2": _BY_VALUE,
     "DynamicPartition": _BY_VALUE,
     "DynamicStitch": "puts samples where indices say",
+    "HistogramSummary": _SUMMARY,
+    "ImageSummary": _SUMMARY,
+    "AudioSummaryV2": _SUMMARY,
+    "TensorSummary": _SUMMARY,
+    "TensorSummaryV2": _SUMMARY,
 }
 """By op type."""
 
