@@ -120,6 +120,42 @@ def test_a_wrong_rule_is_refuted_and_the_run_not_cut(monkeypatch: pytest.MonkeyP
     assert [r.cut for r in activation.reports if said in (r.reason, *r.lines)] == [False]
 
 
+def train_on_held(picked: str) -> list[Any]:
+    """Trains on rows that the graph holds: losses of two steps."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        data = np.random.RandomState(1).randn(20, 4).astype(np.float32)
+        move, counter = tf.no_op(), tf.Variable(0, trainable=False)
+        if picked == "local":
+            x = tf.Variable(data[:6], trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES]).read_value()
+        elif picked == "permuted":
+            x = tf.gather(tf.constant(data), tf.random_shuffle(tf.range(20), seed=3)[:6])
+        else:
+            x = tf.slice(tf.constant(data), [counter.read_value() * 6, 0], [6, 4])
+            with tf.control_dependencies([x]):
+                move = tf.assign_add(counter, 1)
+        loss = tf.reduce_mean(tf.square(dense(tf.tanh(dense(x, 32, "hidden")), 1, "out")))
+        step = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+        sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        return [sess.run([loss, step, move])[:1] for _ in range(2)]
+
+
+@pytest.mark.parametrize("picked", ["local", "permuted", "counted"])
+def test_a_batch_that_the_graph_holds_is_checked(picked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the run that computes the gradients for the check does not move the counter on."""
+    with activate(options()) as activation:
+        train_on_held(picked)
+    (said,) = verdicts(activation)
+    assert said.startswith("checked: 4 tensors")
+    right = propagate.RULES["BiasAddGrad"]
+    monkeypatch.setitem(
+        propagate.RULES, "BiasAddGrad", lambda call: dataclasses.replace(right(call), wants=(REPLICATED,))
+    )
+    with activate(options()) as activation:
+        train_on_held(picked)
+    (said,) = verdicts(activation)
+    assert said.startswith("the check before the first update failed: '")
+
+
 def test_what_cannot_be_had_without_a_side_effect_is_not_checked() -> None:
     """The gradient waits for an assign: to compute it once more would assign once more."""
     with activate(options()) as activation, tf.Graph().as_default(), tf.Session() as sess:

@@ -81,6 +81,12 @@ INDEX = [
         "Where: some samples", lambda tf, i: tf.boolean_mask(i.x, i.mask), whole=("Where",), modes=("static", "dynamic")
     ),
     Row("Unique", lambda tf, i: tf.unique(i.ids)[0], whole=("Unique",)),
+    Row("UniqueV2", lambda tf, i: tf.raw_ops.UniqueV2(x=i.ids, axis=[0])[0], whole=("UniqueV2",)),
+    Row(
+        "UniqueWithCountsV2",
+        lambda tf, i: tf.raw_ops.UniqueWithCountsV2(x=i.ids, axis=[0])[2],
+        whole=("UniqueWithCountsV2",),
+    ),
     Row("DynamicPartition", lambda tf, i: tf.dynamic_partition(i.x, i.ids, 4), whole=("DynamicPartition",)),
     Row(
         "DynamicStitch",
@@ -103,7 +109,91 @@ INDEX = [
     ),
 ]
 
-TABLES = {"indices": INDEX}
+
+def _words(tf: Any, i: Inputs) -> Any:
+    """A sentence of one or two words for each sample."""
+    word = tf.as_string(i.ids)
+    return tf.where(i.mask, tf.string_join([word, word], " "), word)
+
+
+STRINGS = [
+    Row(
+        "StringSplit",
+        lambda tf, i: tuple(tf.raw_ops.StringSplit(input=_words(tf, i), delimiter=" ")),
+        whole=("StringSplit",),
+        gradient=False,
+    ),
+    Row(
+        "StringSplitV2",
+        lambda tf, i: tuple(tf.raw_ops.StringSplitV2(input=_words(tf, i), sep=" ")),
+        whole=("StringSplitV2",),
+        gradient=False,
+    ),
+]
+SUMMARIES = [
+    Row("HistogramSummary", lambda tf, i: tf.summary.histogram("h", i.x), whole=("HistogramSummary",), gradient=False),
+    Row(
+        "ImageSummary",
+        lambda tf, i: tf.summary.image("i", i.x[..., :1], max_outputs=4),
+        (6, 6, 2),
+        whole=("ImageSummary",),
+        gradient=False,
+    ),
+    Row(
+        "AudioSummaryV2",
+        lambda tf, i: tf.summary.audio("a", i.x, 8000, max_outputs=4),
+        whole=("AudioSummaryV2",),
+        gradient=False,
+    ),
+    Row("TensorSummary", lambda tf, i: tf.raw_ops.TensorSummary(tensor=i.y), whole=("TensorSummary",), gradient=False),
+    Row(
+        "TensorSummaryV2",
+        lambda tf, i: tf.summary.tensor_summary("t", i.y),
+        whole=("TensorSummaryV2",),
+        gradient=False,
+    ),
+]
+
+
+def _bags(tf: Any, i: Inputs, how: str, counted: bool) -> Any:
+    """Sums over pairs of rows of a whole table, picked by the batch."""
+    op = getattr(tf.raw_ops, f"SparseSegment{how}" + ("WithNumSegments" if counted else ""))
+    told = {"num_segments": 3} if counted else {}
+    return op(data=_table(tf, i), indices=i.ids, segment_ids=tf.minimum(tf.range(i.b) // 2, 2), **told)
+
+
+SEGMENTS = [
+    Row("SparseSegmentSumWithNumSegments", lambda tf, i: _bags(tf, i, "Sum", True)),
+    Row(
+        "SparseSegmentSum",
+        lambda tf, i: _bags(tf, i, "Sum", False),
+        whole=("SparseSegmentSum",),
+    ),
+    *(
+        Row(
+            f"SparseSegment{how}{end}",
+            lambda tf, i, how=how, end=end: _bags(tf, i, how, bool(end)),
+            whole=(f"SparseSegment{how}{end}", f"SparseSegment{how}Grad"),
+        )
+        for how in ("Mean", "SqrtN")
+        for end in ("", "WithNumSegments")
+    ),
+    Row(
+        "SparseSegmentMean: of a sum",
+        lambda tf, i: tf.sparse_segment_mean(tf.matmul(i.x, i.y, transpose_a=True), [0, 3, 1], [0, 0, 1]),
+    ),
+    Row(
+        "SparseSegmentSum: features",
+        lambda tf, i: tf.sparse_segment_sum(tf.transpose(i.x), [0, 3, 1], [0, 0, 1]),
+    ),
+    Row(
+        "SparseSegmentSum: samples",
+        lambda tf, i: tf.sparse_segment_sum(i.x, [0, 0, 0], [0, 1, 1]),
+        whole=("SparseSegmentSum",),
+    ),
+]
+
+TABLES = {"indices": INDEX, "strings": STRINGS, "summaries": SUMMARIES, "segments": SEGMENTS}
 
 
 def _variable(tf: Any, resource: bool) -> Any:

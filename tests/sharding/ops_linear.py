@@ -124,28 +124,6 @@ LINEAR = [
         "ReverseSequence: time major",
         lambda tf, i: tf.reverse_sequence(tf.transpose(i.x, [1, 0, 2]), i.ids, seq_axis=0, batch_axis=1),
     ),
-    Row(
-        "GRUBlockCell",
-        lambda tf, i: tf.raw_ops.GRUBlockCell(
-            x=i.x, h_prev=i.y, w_ru=tf.ones([8, 8]) * 0.1, w_c=tf.ones([8, 4]) * 0.2, b_ru=tf.ones([8]), b_c=i.w
-        )[3],
-        gradient=False,
-    ),
-    Row(
-        "LSTMBlockCell",  # refuses empty pieces
-        lambda tf, i: tf.raw_ops.LSTMBlockCell(
-            x=i.x,
-            cs_prev=i.y,
-            h_prev=i.y * 0.5,
-            w=tf.ones([8, 16]) * 0.1,
-            wci=i.w,
-            wcf=i.w,
-            wco=i.w,
-            b=tf.ones([16]) * 0.3,
-        )[6],
-        whole=("LSTMBlockCell",),
-        gradient=False,
-    ),
 ]
 
 TABLES = {"linear algebra": LINEAR, "Fourier": FOURIER}

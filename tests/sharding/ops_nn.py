@@ -80,6 +80,55 @@ CONVOLUTIONS = [
     ),
 ]
 
+BLOCKS = [
+    _image("SpaceToBatchND", lambda tf, i: tf.space_to_batch_nd(i.x, [2, 3], [[0, 0], [1, 2]])),
+    _image(
+        "SpaceToBatchND: features", lambda tf, i: tf.space_to_batch_nd(tf.transpose(i.x, [1, 2, 3, 0]), [2], [[0, 0]])
+    ),
+    _image("SpaceToBatchND: of a sum", lambda tf, i: tf.space_to_batch_nd(tf.reduce_sum(i.x, 0)[None], [2], [[0, 0]])),
+    _image(
+        "SpaceToBatchND: over the batch",
+        lambda tf, i: tf.space_to_batch_nd(tf.transpose(i.x, [1, 0, 2, 3])[:, :1], [1], [[0, 0]]),
+        whole=("SpaceToBatchND", "StridedSlice", "BatchToSpaceND"),
+    ),
+    _image("SpaceToBatch", lambda tf, i: tf.raw_ops.SpaceToBatch(input=i.x, paddings=[[1, 1], [0, 0]], block_size=2)),
+    _image("BatchToSpaceND", lambda tf, i: tf.batch_to_space_nd(tf.tile(i.x, [4, 1, 1, 1]), [2, 2], [[0, 1], [1, 0]])),
+    _image(
+        "BatchToSpaceND: samples",
+        lambda tf, i: tf.batch_to_space_nd(tf.concat([i.x, i.x], 3)[: i.b // 2 * 2], [2], [[0, 0]]),
+        whole=("BatchToSpaceND", "StridedSlice"),
+    ),
+    _image(
+        "BatchToSpace",
+        lambda tf, i: tf.raw_ops.BatchToSpace(input=tf.tile(i.x, [4, 1, 1, 1]), crops=[[1, 0], [0, 0]], block_size=2),
+    ),
+    _image("Conv2D: dilated", lambda tf, i: tf.nn.atrous_conv2d(i.x, _filter(tf, i, (3, 3, 2, 3)), 2, "SAME")),
+    _image(
+        "Conv2DBackpropInput: of blocks",
+        lambda tf, i: tf.nn.atrous_conv2d_transpose(
+            i.x, _filter(tf, i, (3, 3, 3, 2)), tf.stack([i.b, 6, 6, 3]), 2, "SAME"
+        ),
+    ),
+    _image(
+        "DepthwiseConv2dNative: dilated",
+        lambda tf, i: tf.nn.depthwise_conv2d(i.x, _filter(tf, i, (2, 2, 2, 2)), [1, 1, 1, 1], "VALID", [2, 2]),
+    ),
+    _image("MaxPool: of blocks", lambda tf, i: tf.nn.pool(i.x, [2, 2], "MAX", "VALID", dilations=[2, 2])),
+    Row(
+        "Conv2D: causal",
+        lambda tf, i: tf.nn.convolution(
+            tf.pad(i.x, [[0, 0], [4, 0], [0, 0]]), _filter(tf, i, (3, 4, 5)), "VALID", dilations=[2]
+        ),
+        (6, 4),
+    ),
+    _image(
+        "Conv3D: dilated",
+        lambda tf, i: tf.nn.convolution(
+            i.x[:, :, :, None], _filter(tf, i, (2, 2, 1, 2, 3)), "SAME", dilations=[2, 2, 1]
+        ),
+    ),
+]
+
 POOLING = [
     _image("MaxPool", lambda tf, i: tf.nn.max_pool2d(i.x, 2, 2, "SAME")),
     _image("MaxPool: overlapping", lambda tf, i: tf.nn.max_pool2d(i.x, 3, 1, "VALID")),
@@ -243,6 +292,7 @@ LOSSES = [
 
 TABLES = {
     "convolutions": CONVOLUTIONS,
+    "blocks of space": BLOCKS,
     "pooling": POOLING,
     "batch norm": BATCH_NORM,
     "losses": LOSSES,

@@ -21,6 +21,7 @@ from tests.sharding import (
     ops_index,
     ops_linear,
     ops_nn,
+    ops_recurrent,
     ops_reduction,
     ops_sample_loops,
     ops_shape,
@@ -43,6 +44,7 @@ TABLES = {
     **ops_index.TABLES,
     **ops_nn.TABLES,
     **ops_linear.TABLES,
+    **ops_recurrent.TABLES,
     **ops_control.TABLES,
     **ops_sample_loops.TABLES,
 }
@@ -64,6 +66,7 @@ UNEXERCISED = {
     "RefNextIteration": "a reference to a variable is not cut",
     "RefSwitch": "a reference to a variable is not cut",
     "TopK": "TensorFlow no longer makes it",
+    "CTCLossV2": "TensorFlow has its kernel for GPUs only",
     "PyFunc": "called once on the whole batch; by every copy in local mode, see tests/numerics/test_modes.py",
     "EagerPyFunc": "as PyFunc",
     "PyFuncStateless": "as PyFunc",

@@ -13,6 +13,7 @@ from whale.annotations.writes import Write, Writes, direct_reads, writes_of
 from whale.ir.flow import Flow, flow
 from whale.ir.graph_def import restore_notes
 from whale.ir.program import Phase, Program, Variable
+from whale.sharding.held import Variables
 from whale.sharding.rules.state import HOLDERS
 
 _PARTS = {Phase.BACKWARD: Part.GRADIENT, Phase.UPDATE: Part.UPDATE}
@@ -42,6 +43,13 @@ def tabulate(program: Program, trainable: frozenset[str]) -> Program:
 def trainable_names(graph: tf.Graph) -> frozenset[str]:
     """Names of the ops that hold what the collection of trainable variables lists."""
     return frozenset(_holder_name(variable) for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES))
+
+
+def variables_in(graph: tf.Graph) -> Variables:
+    """Which variables of a graph are trained, and which are of this process alone."""
+    trainable = trainable_names(graph)
+    local = {_holder_name(variable) for variable in graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)}
+    return Variables(trainable, frozenset(local - trainable))
 
 
 def _holder_name(variable: tf.Variable) -> str:

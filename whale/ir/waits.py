@@ -37,11 +37,11 @@ def check_waits(reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[st
     if collectives.isdisjoint(left):
         return
     kept = {name: [i for i in before[name] if i in left] for name in left}
-    faults = [
-        f"{len(found)} nodes wait for one another: {', '.join(sorted(found, key=lambda name: name not in collectives)[:SHOWN])}"
-        for found in _components(kept)
-        if not collectives.isdisjoint(found) and (len(found) > 1 or found[0] in kept[found[0]])
-    ]
+    faults: list[str] = []
+    for found in _components(kept):
+        if not collectives.isdisjoint(found) and (len(found) > 1 or found[0] in kept[found[0]]):
+            shown = sorted(found, key=lambda name: name not in collectives)[:SHOWN]
+            faults.append(f"{len(found)} nodes wait for one another: {', '.join(shown)}")
     if faults:
         raise VerifyError("\n  ".join(["collectives that would wait for themselves:", *faults]))
 

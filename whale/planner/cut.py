@@ -17,6 +17,7 @@ from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op, Phase, Program, TensorType, split_tensor
 from whale.sharding.propagate import Analysis, Request, Source, propagate
 from whale.sharding.residence import Residence, reside
+from whale.sharding.rules.state import on_variable
 
 ENOUGH = 0.5
 """Part of the batch's work that must be on pieces for a run to be cut."""
@@ -123,7 +124,7 @@ def attempt(program: Program, request: Request, sources: tuple[Source, ...]) -> 
 
 def _rate(analysis: Analysis, residence: Residence) -> Choice:
     """How much of the work that depends on the batch is on pieces."""
-    cut = whole = 0.0
+    cut = whole = rest = 0.0
     tainted: set[str] = set()
     worst: tuple[float, Op | None] = (0.0, None)
     blame: dict[str, Op] = {}
@@ -138,6 +139,7 @@ def _rate(analysis: Analysis, residence: Residence) -> Choice:
         ):
             cut += weight(op, analysis)
             continue
+        rest += weight(op, analysis) if _computes(op) else 0.0
         culprit = next((blame[split_tensor(t)[0]] for t in op.inputs if split_tensor(t)[0] in tainted), None)
         gathers = any(
             w == REPLICATED and isinstance(analysis.facts[t].placement, Sharded)
@@ -155,8 +157,15 @@ def _rate(analysis: Analysis, residence: Residence) -> Choice:
     if sums:
         name = max(sums, key=lambda n: sums[n])
         worst = (sums[name], _op(analysis, name))
+    if all(source.held for source in analysis.sources):  # nothing says that this is a batch but the work it makes
+        whole = rest
     share = cut / (cut + whole) if cut else 0.0
     return Choice(analysis, residence, share, worst[1])
+
+
+def _computes(op: Op) -> bool:
+    """Whether an op is work for a batch: an update is not, nor what gives the value of a variable or constant."""
+    return op.phase is not Phase.UPDATE and op.type not in ("Const", "Identity") and not on_variable(op.type)
 
 
 def _op(analysis: Analysis, name: str) -> Op:

@@ -47,6 +47,7 @@ def witness(
     targets: Sequence[str],
     feeds: Sequence[str],
     is_function: Callable[[Op], bool] = lambda op: False,
+    held: Sequence[str] = (),
 ) -> Witness:
     """Finds what to compare in a run of the user's program.
 
@@ -56,18 +57,25 @@ def witness(
         targets: ops that are run.
         feeds: fed tensors; what leads to them is not run.
         is_function: whether an op runs a function of the graph's library.
+        held: tensors that are a batch though nothing is fed or drawn for them.
     """
     ops = reachable(program, fetches, targets, feeds)
     ordered = order(ops, frozenset(feeds))
-    return _Search(ordered, fetches, frozenset(feeds), is_function).witness()
+    return _Search(ordered, fetches, frozenset(feeds), is_function, frozenset(held)).witness()
 
 
 class _Search:
     """One pass over the ops in data-flow order."""
 
     def __init__(
-        self, ordered: Order, fetches: Sequence[str], feeds: frozenset[str], is_function: Callable[[Op], bool]
+        self,
+        ordered: Order,
+        fetches: Sequence[str],
+        feeds: frozenset[str],
+        is_function: Callable[[Op], bool],
+        held: frozenset[str],
     ) -> None:
+        self.held = held
         self.is_function = is_function
         self.order = ordered
         self.feeds = feeds
@@ -111,7 +119,7 @@ class _Search:
 
     def _classify(self, op: Op) -> None:
         names = [split_tensor(t)[0] for t in op.inputs if t not in self.feeds]
-        if len(names) < len(op.inputs) or any(n in self.varying for n in names):
+        if len(names) < len(op.inputs) or any(n in self.varying for n in names) or self._is_held(op):
             self.varying.add(op.name)
         frame = self.order.frame(op.name)
         if self._draws(op):
@@ -119,6 +127,9 @@ class _Search:
             self.varying.add(op.name)
         elif _acts(op) or (frame and frame[0] in self.unsteady) or self.barred.intersection((*names, *op.controls)):
             self.barred.add(op.name)
+
+    def _is_held(self, op: Op) -> bool:
+        return bool(self.held) and not self.held.isdisjoint(op.outputs_named())
 
     def _draws(self, op: Op) -> bool:
         """Whether an op's outputs can be drawn once and fed: it gives values, always, and nothing waits for it."""

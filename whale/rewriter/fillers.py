@@ -1,8 +1,8 @@
-"""A row of filling for convolutions whose piece of a batch may be empty.
+"""A row of filling for kernels whose piece of a batch may be empty.
 
 TensorFlow's kernels get empty batches wrong: with oneDNN (the default on CPU) the result of a convolution has the shape
-of its input. So a copy without samples convolves one row of zeros and drops what comes of it; a row of zeros adds
-nothing to a filter gradient.
+of its input, and an LSTM's cell refuses it. So a copy without samples computes one row of zeros and drops what comes of
+it; a row of zeros adds nothing to a filter gradient.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ _CONVOLUTIONS = frozenset(
     ]
 )
 
+_REFUSING = frozenset({"LSTMBlockCell"})
+"""Ops that take no empty batch on any device."""
+
 
 def batch_to_fill(lowering: Lowering, op: Op, replica: int, wants: Sequence[Want]) -> int | None:
-    """The batch of which a copy of a convolution may hold no sample; None where there is nothing to fill."""
-    if op.type not in _CONVOLUTIONS or "GPU" in lowering.mesh.device(op.name, replica):
+    """The batch of which a copy of such an op may hold no sample; None where there is nothing to fill."""
+    on_cpu = op.type in _CONVOLUTIONS and "GPU" not in lowering.mesh.device(op.name, replica)
+    if not on_cpu and op.type not in _REFUSING:
         return None
     for tensor, want in zip(op.inputs, wants):
         cut = want if isinstance(want, Sharded) else lowering.fact(tensor).sharded if want is None else None
@@ -56,11 +60,11 @@ def fill(
         cut = want if isinstance(want, Sharded) else lowering.fact(tensor).sharded if want is None else None
         if cut is not None:
             rank = lowering.fact(tensor).rank
-            assert rank is not None, "a convolution's operands have a rank"
-            filled.append(_padded(lowering, place, value, cut.dim, rank, dtype, batch))
+            assert rank is not None, "what is filled has a rank"
+            filled.append(padded(lowering, place, value, cut.dim, rank, dtype, batch))
         elif isinstance(want, Local):
             mask = [int(i in want.scaled) for i in range(vector_length(lowering, tensor))]
-            extra = lowering.builder.cast(place, _missing(lowering, place, batch), "int32", dtype)
+            extra = lowering.builder.cast(place, missing(lowering, place, batch), "int32", dtype)
             extra = lowering.builder.binary(place, "Mul", lowering.builder.const(place, mask, dtype), extra, dtype)
             filled.append(lowering.builder.binary(place, "AddV2", value, extra, dtype))
         else:
@@ -68,23 +72,23 @@ def fill(
     return filled
 
 
-def drop(lowering: Lowering, op: Op, replica: int, name: str, batch: int) -> str:
-    """The output of a copy without the filling, where it has a row per sample."""
-    output = op.output()
-    cut = lowering.analysis.decisions[op.name].outputs[0].sharded
+def drop(lowering: Lowering, op: Op, replica: int, name: str, index: int, batch: int) -> str:
+    """An output of a copy without the filling, where it has a row per sample."""
+    output = op.output(index)
+    cut = lowering.analysis.decisions[op.name].outputs[index].sharded
     if cut is None:
-        return f"{name}:0"
+        return f"{name}:{index}"
     place, rank = lowering.place(output, replica), lowering.fact(output).rank
-    assert rank is not None, "the result of a convolution has a rank"
+    assert rank is not None, "what comes of filled rows has a rank"
     build, dtype = lowering.builder, lowering.dtype(output)
-    made = build.shape(place, f"{name}:0", dtype)
+    made = build.shape(place, f"{name}:{index}", dtype)
     mask = build.const(place, [int(i == cut.dim) for i in range(rank)], "int32")
-    extra = build.binary(place, "Mul", mask, _missing(lowering, place, batch), "int32")
+    extra = build.binary(place, "Mul", mask, missing(lowering, place, batch), "int32")
     size = build.binary(place, "Sub", made, extra, "int32")
-    return build.slice(place, f"{name}:0", build.const(place, [0] * rank, "int32"), size, dtype)
+    return build.slice(place, f"{name}:{index}", build.const(place, [0] * rank, "int32"), size, dtype)
 
 
-def _missing(lowering: Lowering, place: Place, batch: int) -> str:
+def missing(lowering: Lowering, place: Place, batch: int) -> str:
     """One where a copy has no sample, else zero, as an int32 scalar."""
     build = lowering.builder
     share = lowering.sizes.scalar(place, batch, "share")
@@ -92,9 +96,10 @@ def _missing(lowering: Lowering, place: Place, batch: int) -> str:
     return build.binary(place, "Maximum", build.binary(place, "Sub", one, share, "int32"), zero, "int32")
 
 
-def _padded(lowering: Lowering, place: Place, value: str, dim: int, rank: int, dtype: str, batch: int) -> str:
+def padded(lowering: Lowering, place: Place, value: str, dim: int, rank: int, dtype: str, batch: int) -> str:
+    """A value of a copy with a row of zeros on a dim, where the copy has no sample."""
     build = lowering.builder
     mask = build.const(place, [[0, int(i == dim)] for i in range(rank)], "int32")
-    paddings = build.binary(place, "Mul", mask, _missing(lowering, place, batch), "int32")
+    paddings = build.binary(place, "Mul", mask, missing(lowering, place, batch), "int32")
     attrs = {"T": type_attr(dtype), "Tpaddings": type_attr("int32")}
     return build.node(place, "Pad", [value, paddings], "whale/filled", attrs)

@@ -252,9 +252,10 @@ class Lowering:
             return self.copy_with(op, replica, inputs, variant)
         inputs = fillers.fill(self, op, replica, wants, inputs, batch)
         name = self.copy_with(op, replica, inputs, variant or "/filled")
-        value = fillers.drop(self, op, replica, name, batch)
-        self.set_output(op, replica, 0, value)
-        return value.rpartition(":")[0]
+        values = [fillers.drop(self, op, replica, name, index, batch) for index in range(len(op.outputs))]
+        for index, value in enumerate(values):
+            self.set_output(op, replica, index, value)
+        return values[0].rpartition(":")[0]
 
     def copy_with(self, op: Op, replica: int, inputs: Sequence[str], variant: str = "") -> str:
         """One copy of an op on given inputs."""

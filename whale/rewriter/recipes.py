@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from whale.ir.placement import REPLICATED, Sharded
+from whale.ir.placement import PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op
 from whale.rewriter import batch_norm, reductions, whole_shapes
 from whale.rewriter.build import type_attr
+from whale.rewriter.own_labels import own_labels
 from whale.sharding.facts import Decision, Local
 
 if TYPE_CHECKING:
@@ -112,18 +113,20 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
 
 
 def zero_if_empty(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """A sum over samples by a kernel that leaves its output unwritten when there is no sample: then zeros."""
-    build, dtype = lowering.builder, lowering.dtype(op.output(0))
-    batch = decision.params["batch"]
+    """Sums over samples by a kernel that leaves outputs unwritten when there is no sample: then zeros."""
+    build, batch = lowering.builder, decision.params["batch"]
     for replica in lowering.copies:
         place = lowering.place(op.inputs[0], replica)
-        value = f"{lowering.copy(op, replica, decision.wants, '/kernel')}:0"
+        name = lowering.copy(op, replica, decision.wants, "/kernel")
         share = lowering.sizes.scalar(place, batch, "share")
         some = build.binary(place, "Greater", share, build.const(place, 0, "int32"), "int32")
-        zeros = lowering.bridges.zeros_like(place, value, dtype)
-        attrs = {"T": type_attr(dtype)}
-        chosen = build.node(place, "SelectV2", [some, value, zeros], "whale/select", attrs)
-        lowering.set_output(op, replica, 0, chosen)
+        for index, fact in enumerate(decision.outputs):
+            value, dtype = f"{name}:{index}", lowering.dtype(op.output(index))
+            if fact.placement == PARTIAL:
+                zeros = lowering.bridges.zeros_like(place, value, dtype)
+                attrs = {"T": type_attr(dtype)}
+                value = build.node(place, "SelectV2", [some, value, zeros], "whale/select", attrs)
+            lowering.set_output(op, replica, index, value)
 
 
 def one_width(lowering: Lowering, op: Op, decision: Decision) -> None:
@@ -152,6 +155,7 @@ RECIPES: Mapping[str, Recipe] = {
     "inferred": inferred,
     "own_elements": own_elements,
     "own_end": own_end,
+    "own_labels": own_labels,
     **reductions.RECIPES,
     **whole_shapes.RECIPES,
     **batch_norm.RECIPES,

@@ -19,7 +19,7 @@ from whale import _tf
 from whale.annotations.capture import capture
 from whale.annotations.checks import check_closed, check_nonempty, check_size
 from whale.annotations.state import Annotations, annotations_of
-from whale.annotations.variables import complete
+from whale.annotations.variables import complete, variables_in
 from whale.errors import PlanError
 from whale.ir.plan import Plan as WholePlan
 from whale.ir.program import Program
@@ -287,8 +287,9 @@ class Binding:
                 number,
                 like=like,
                 merges=merges,
-                observe=tuple if like is not None else lambda: self._first_steps.drawn(run.signature),
+                observe=lambda held: () if like is not None else self._first_steps.drawn(run.signature, held),
                 pipelining=self._pipelining,
+                variables=variables_in(self.session.graph),
             )
         if prepared.trains and not self._graph_checked:
             self._check_graph()

@@ -12,6 +12,8 @@ from whale.runtime.pipelining import Pipelining
 
 def why_whole(choice: Choice) -> str:
     """Why too little of a run is on pieces, naming the op that keeps most of it whole."""
+    if all(source.held for source in choice.analysis.sources):
+        return "nothing is fed or drawn that can be cut, and little of the work reads data that the graph holds"
     worst = choice.worst
     if worst is None:
         return "no work depends on the batch"

@@ -41,8 +41,13 @@ class FirstSteps:
         self._sides: dict[tuple[Signature, bool], list[Plan]] = {}
         """The plans that compute what is compared, whole and cut, for the next check."""
 
-    def drawn(self, signature: Signature) -> tuple[str, ...]:
-        """The tensors that must be observable in a run of some kind for it to be checked."""
+    def drawn(self, signature: Signature, held: Sequence[str] = ()) -> tuple[str, ...]:
+        """The tensors that must be observable in a run of some kind for it to be checked.
+
+        Args:
+            signature: the kind of run.
+            held: tensors that are its batch though nothing is fed or drawn for them.
+        """
         mode = self._binding.options.config.check.mode
         if mode == "off" or signature in self._judged:
             return ()
@@ -53,7 +58,8 @@ class FirstSteps:
         elif mode == "auto" and size > MOST_TO_CHECK:
             self._seen[signature] = "the graph is large; check.mode = on checks it"
         else:
-            found = witness(self._binding.program, signature.fetches, signature.targets, signature.feeds, is_function)
+            program = self._binding.program
+            found = witness(program, signature.fetches, signature.targets, signature.feeds, is_function, held)
             self._seen[signature] = found
             return found.drawn
         return ()

@@ -28,6 +28,7 @@ from whale.runtime.pipelining import Pipelining
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature
 from whale.runtime.subject import Subject, subject_of
+from whale.sharding.held import Variables
 from whale.sharding.propagate import Request, Source
 from whale.sharding.rules.control import CONTAINERS
 from whale.sharding.rules.state import writes_variable
@@ -77,8 +78,9 @@ def prepare(
     number: int,
     like: Mapping[str, int] | None = None,
     merges: Mapping[str, str] = MappingProxyType({}),
-    observe: Callable[[], Sequence[str]] = tuple,
+    observe: Callable[[Sequence[str]], Sequence[str]] = lambda held: (),
     pipelining: Pipelining | None = None,
+    variables: Variables | None = None,
 ) -> tuple[Prepared, Report]:
     """Analyses a run, decides whether to cut it, and adds what it needs to the shadow graph.
 
@@ -94,14 +96,16 @@ def prepare(
         number: of the report.
         like: cut it as another run is, even if that pays little: by source, the dim.
         merges: how pieces of fetched tensors are merged, where not by joining them.
-        observe: asked, for a run that trains, which of its tensors are to be observable.
+        observe: asked, for a run that trains, which of its tensors are to be observable, given those that it cuts and
+            are held by the graph.
         pipelining: the stages, for a graph that has some.
+        variables: which are trained; without it, data that the graph holds is no batch.
 
     Raises:
         PlanError: a run that trains a pipeline cannot be cut into micro-batches, or lacks gradients.
     """
     start = time.perf_counter()
-    subject, whole_mesh = subject_of(program, run, mesh.local), mesh
+    subject, whole_mesh = subject_of(program, run, mesh.local, variables, like), mesh
     if pipelining is not None:
         subject, mesh = _staged(subject, mesh, pipelining)
 
@@ -131,7 +135,18 @@ def prepare(
             wider = run.with_two_rows()
             if wider != run:
                 prepared, report = prepare(
-                    program, wider, shadow, whole_mesh, keys, options, number, like, merges, observe, pipelining
+                    program,
+                    wider,
+                    shadow,
+                    whole_mesh,
+                    keys,
+                    options,
+                    number,
+                    like,
+                    merges,
+                    observe,
+                    pipelining,
+                    variables,
                 )
                 if prepared.cut and not prepared.pinned:
                     return prepared, report
@@ -149,7 +164,8 @@ def prepare(
             if piped is not None:
                 raise uncut(piped, why_whole(choice))
             return stay(why_whole(choice))
-        seen = [subject.renamed.get(t, t) for t in observe()] if subject.trains else []
+        kept = [source.tensor for source in choice.analysis.sources if source.held]
+        seen = [subject.renamed.get(t, t) for t in observe(kept)] if subject.trains else []
         merged = {after: merges.get(name, "") for name, after in zip(run.signature.fetches, subject.fetches)}
 
         def lowered_on(mesh: Mesh) -> Lowered:

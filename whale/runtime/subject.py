@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from whale import _tf
 from whale.annotations.inline import function_ops, functions_of, inline
 from whale.ir.program import Op, Program, reachable, split_tensor
 from whale.runtime.signature import Run
+from whale.sharding.held import Variables, held, held_alike
 from whale.sharding.order import Order, order
 from whale.sharding.propagate import Source
 from whale.sharding.rules.state import written
@@ -56,13 +57,18 @@ class Subject:
         return dict(known)
 
 
-def subject_of(program: Program, run: Run, local: bool) -> Subject:
+def subject_of(
+    program: Program, run: Run, local: bool, variables: Variables | None = None, like: Collection[str] | None = None
+) -> Subject:
     """The ops of a run.
 
     Args:
         program: the user's.
         run: what is fetched, run and fed.
         local: whether every copy draws its own batch.
+        variables: which are trained; without it, data that the graph holds is no batch. Where something is fed or
+            drawn that may be one, or nothing is trained, it is none either.
+        like: sources of a run that is to be cut alike: data that it cut is a batch here too.
     """
     signature = run.signature
     ops = reachable(program, signature.fetches, signature.targets, signature.feeds)
@@ -70,8 +76,12 @@ def subject_of(program: Program, run: Run, local: bool) -> Subject:
     if inlined is not program:
         ops = reachable(inlined, fetches, targets, signature.feeds)
     ordered = order(ops, frozenset(signature.feeds))
-    sources = tuple(candidates(ordered, run.feeds, run.shapes, local))
     written = frozenset(_written(inlined, ordered))
+    sources = tuple(candidates(ordered, run.feeds, run.shapes, local))
+    if like is not None:
+        sources = (*sources, *held_alike(ordered, frozenset(run.feeds), like))
+    elif variables is not None and not local and not sources and written & variables.trainable:
+        sources = tuple(held(ordered, frozenset(run.feeds), variables))
     trains = bool(written) and (bool(sources) or any(_applies(o) for o in ops))
     return Subject(program, inlined, fetches, targets, renamed, ordered, sources, written, trains)
 

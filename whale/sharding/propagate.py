@@ -48,6 +48,9 @@ class Source:
     """Size of that dim in the script's shapes."""
     count: int | None
     """Size of that dim in the run at hand, where known before it."""
+    held: bool = False
+    """Whether the graph holds it: data in a constant or a variable. Other runs may show that it is no batch at all, so
+    it is cut only where that puts most of the run's work on pieces."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -185,6 +185,55 @@ def encoder_and_decoder(tf, record, workdir):
 
 
 @case()
+def fused_lstm(tf, record, workdir):
+    """A layer of an LSTM as one op over time-major inputs, for batches smaller than the devices are many."""
+    random = np.random.RandomState(0)
+    x = tf.placeholder(tf.float32, [None, 5, 3])
+    zeros = tf.zeros([tf.shape(x)[0], 4])
+    kernel, bias = tf.get_variable("kernel", [7, 16]), tf.get_variable("bias", [16], initializer=tf.zeros_initializer())
+    diagonals = {f"wc{gate}": tf.get_variable(f"diagonal_{gate}", [4]) for gate in "ifo"}
+    layer = tf.raw_ops.BlockLSTM(
+        seq_len_max=5,
+        x=tf.transpose(x, [1, 0, 2]),
+        cs_prev=zeros,
+        h_prev=zeros,
+        w=kernel,
+        b=bias,
+        use_peephole=True,
+        **diagonals,
+    )
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(layer.h[-1], 2) - x[:, 0, :2]))
+    train = tf.train.AdamOptimizer(0.01).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (7, 5, 1, 2, 6):
+            record("loss", sess.run([loss, train], {x: random.randn(size, 5, 3)})[0])
+        record_variables(tf, sess, record)
+
+
+@case()
+def connectionist_loss(tf, record, workdir):
+    """Speech as most scripts have it: sparse labels are fed, their rows named by the sample they belong to."""
+    random = np.random.RandomState(0)
+    x, lengths = tf.placeholder(tf.float32, [None, None, 4]), tf.placeholder(tf.int32, [None])
+    labels = tf.sparse_placeholder(tf.int32)
+    hidden, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(6), x, lengths, dtype=tf.float32)
+    logits = tf.layers.dense(hidden, 5)
+    losses = tf.nn.ctc_loss(labels, tf.transpose(logits, [1, 0, 2]), lengths)
+    loss = tf.reduce_mean(losses)
+    train = tf.train.MomentumOptimizer(0.05, 0.9).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (7, 5, 4, 7, 1):
+            counts = random.randint(1, 4, size)
+            places = np.array([[row, at] for row, count in enumerate(counts) for at in range(count)])
+            words = tf.SparseTensorValue(places, random.randint(0, 4, len(places)), [size, counts.max()])
+            feed = {x: random.randn(size, 8, 4), lengths: random.randint(6, 9, size), labels: words}
+            record("losses", sess.run([losses, train], feed)[0])
+        record_variables(tf, sess, record)
+
+
+@case()
 def loss_reads_a_mean_of_the_batch(tf, record, workdir):
     """The gradient of a mean over the batch reaches the weights in a loop alone, and cannot wait for its sum."""
     random = np.random.RandomState(0)

@@ -160,3 +160,37 @@ def summaries_of_the_batch(tf, record, workdir):
                 record("counts", list(value.histo.bucket))
         writer.close()
         record_variables(tf, sess, record)
+
+
+@case()
+def summaries_of_images(tf, record, workdir):
+    """Histograms, images, sounds and tensors of what is cut, and histograms of gradients: one text for the batch."""
+    x = tf.placeholder(tf.float32, [None, 6, 6, 3])
+    hidden = tf.layers.conv2d(x, 3, 3, activation=tf.nn.relu, padding="same")
+    loss = tf.reduce_mean(tf.square(hidden - 1.0))
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    gradients = optimizer.compute_gradients(loss)
+    tf.summary.histogram("hidden", hidden)
+    tf.summary.image("pixels", x, max_outputs=2)
+    tf.summary.image("maps", hidden, max_outputs=10)
+    tf.summary.audio("sound", tf.reshape(x, [-1, 108, 1]), 8000, max_outputs=4)
+    tf.summary.tensor_summary("corner", hidden[:, 0, 0])
+    for gradient, variable in gradients:
+        tf.summary.histogram(variable.op.name, gradient)
+    fetches = [tf.summary.merge_all(), optimizer.apply_gradients(gradients)]
+    random = np.random.RandomState(0)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 7, 5, 1):
+            text = sess.run(fetches, {x: random.randn(size, 6, 6, 3)})[0]
+            for value in tf.Summary.FromString(text).value:
+                kind = value.WhichOneof("value")
+                if kind == "histo":
+                    record(value.tag, [value.histo.num, value.histo.sum, value.histo.sum_squares, *value.histo.bucket])
+                elif kind == "image":
+                    record(value.tag, tf.io.decode_png(value.image.encoded_image_string).eval())
+                elif kind == "audio":
+                    record(value.tag, list(value.audio.encoded_audio_string))
+                else:
+                    record(value.tag, tf.make_ndarray(value.tensor))
+        record_variables(tf, sess, record)

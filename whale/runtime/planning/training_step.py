@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from whale.annotations.op_kinds import is_source
 from whale.annotations.state import annotations_of
 from whale.annotations.strategies import Kind
-from whale.annotations.variables import tabulate, trainable_names
+from whale.annotations.variables import tabulate, trainable_names, variables_in
 from whale.cost_model import Chain, build_chain
 from whale.cost_model.curve import grows
 from whale.cost_model.tensors import Tensors
@@ -114,7 +114,7 @@ def training_step(graph: tf.Graph, program: Program, run: Run, options: Options,
     said = annotations_of(graph)
     request = requested(said, options)
     local = options.draws_locally(said)
-    subject = subject_of(program, run, local)
+    subject = subject_of(program, run, local, variables_in(graph))
     if subject.program is not program:
         trainable = trainable_names(graph)
         subject = dataclasses.replace(subject, program=tabulate(subject.program, trainable & program.ops.keys()))

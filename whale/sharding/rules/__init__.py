@@ -19,11 +19,16 @@ from whale.sharding.rules import (
     index,
     nn,
     python,
+    recurrent,
     reduction,
     reshape,
+    segments,
     shapes,
     slices,
     source,
+    space,
+    sparse,
+    whole,
 )
 
 Rule = Callable[[Call], Decision]
@@ -39,6 +44,11 @@ RULES: dict[str, Rule] = {
     **fill.RULES,
     **index.RULES,
     **nn.RULES,
+    **space.RULES,
+    **sparse.RULES,
+    **segments.RULES,
+    **whole.RULES,
+    **recurrent.RULES,
     **python.RULES,
     **source.RULES,
     **control.RULES,

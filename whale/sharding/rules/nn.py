@@ -22,8 +22,6 @@ class Samples:
     """The input that is a shape or size vector naming the number of rows, if any."""
     last: bool = False
     """Whether any dim but the last may be cut (softmax and the like), not only the first."""
-    nonempty: bool = False
-    """Whether TensorFlow's kernel refuses zero rows."""
     keeps: bool = False
     """Whether outputs of the rank of the rows have their shape."""
     core: int = 0
@@ -54,8 +52,6 @@ def per_sample(spec: Samples) -> Rule:
         for index in spec.rows:
             if index < len(call.ins):
                 wants[index] = _rows_wanted(call, spec, index, cut)
-        if spec.nonempty:
-            call.require_samples(cut)
         if spec.size is not None:
             wants[spec.size] = Local(cut.batch, (0,))
         return call.decide(wants, *(_row_fact(call, spec, cut, i) for i in range(len(call.op.outputs))))
@@ -240,8 +236,6 @@ _ROWS: dict[str, Samples] = {
     "Cholesky": Samples((0,), core=2, keeps=True),
     "MatrixTriangularSolve": Samples((0, 1), core=2, broadcasts=True),
     "MatrixSolve": Samples((0, 1), core=2),
-    "GRUBlockCell": Samples((0, 1)),
-    "LSTMBlockCell": Samples((0, 1, 2), nonempty=True),
 }
 
 RULES: dict[str, Rule] = {
