@@ -143,7 +143,9 @@ class ClusterSettings(Category):
         SWITCH,
         False,
         "Put split and replicated TaskGraphs on the same devices.",
-        instead="models are replicated, not split, so there is nothing to put together",
+        instead="remove the key, and put the ops of wh.split scopes under wh.replica(), which keeps them whole on "
+        "every device",
+        needs="wh.split",
     )
 
 
