@@ -151,6 +151,12 @@ def test_a_key_without_its_feature_says_what_works_instead(key: str, value: Any)
     assert config == Config()
 
 
+def test_a_key_about_a_missing_feature_names_that_feature() -> None:
+    with pytest.raises(ConfigError, match=r"about wh\.split, which is not available in this version") as error:
+        Config({"cluster.colocate_split_and_replicate": True})
+    assert "leave it" not in error.value.fix and "wh.replica()" in error.value.fix
+
+
 @pytest.mark.parametrize("key", NOT_YET)
 def test_a_key_without_its_feature_accepts_its_default(key: str) -> None:
     assert Config({key: DEFAULTS[key]}) == Config()

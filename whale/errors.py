@@ -107,6 +107,13 @@ class ContribError(WhaleError, AttributeError):
     """
 
 
+class MissingNameError(WhaleError, AttributeError):
+    """An attribute of EPL, or of an object that EPL has too, does not exist in Whale.
+
+    Fix: use the name that the message gives. It is an AttributeError as well, so that ``hasattr`` keeps its meaning.
+    """
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A phrase naming the closest known names, or the empty string when none is close."""
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)

@@ -135,7 +135,7 @@ TRAINING = """
     import epl
     import whale
 
-    assert epl is whale
+    assert epl.replica is whale.replica and epl.Env is whale.Env
     tf.flags.DEFINE_integer("steps", 1, "number of steps")
     FLAGS = tf.flags.FLAGS
 

@@ -57,6 +57,7 @@ GOOD: dict[str, Any] = {"version": 1, "shares": [1, 1], "stages": [{"devices": [
         ({"micro_batches": "4"}, "field 'micro_batches' must be an integer"),
         ({"micro_batches": -1}, "-1 micro-batches"),
         ({"schedule": 1}, "field 'schedule' must be text"),
+        ({"schedule": "1f2b"}, "field 'schedule': unknown pipeline strategy '1f2b'"),
         ({"models": [1]}, "field 'models' must be a list of strings"),
         ({"version": 9}, "field 'version' is 9"),
     ],

@@ -70,8 +70,8 @@ def test_a_stage_without_ops_is_refused() -> None:
     )
 
 
-def test_a_stage_that_holds_nothing_trainable_is_refused() -> None:
-    """It would cost a device and train nothing: its ops belong to a neighbour."""
+def test_a_stage_that_holds_nothing_trainable_is_a_stage() -> None:
+    """A gradient passes through it."""
     program = trained(
         made(None, Phase.INPUT, "x", "Placeholder"),
         made(FIRST, Phase.FORWARD, "a", "MatMul", "x", "wa"),
@@ -82,8 +82,23 @@ def test_a_stage_that_holds_nothing_trainable_is_refused() -> None:
         variables=(("wa", FIRST), ("wc", THIRD)),
     )
     grad = made(None, Phase.BACKWARD, "middle_dx", "Mul", "c_dx", "a", forward="middle")
-    text = str(refused(with_ops(program, grad), 3))
-    assert "stage 1 's1' (model.py:20)" in text and "'middle'" in text
+    whole = with_ops(program, grad)
+    check(whole, assign(whole, stages(3), {}))
+
+
+def test_a_stage_whose_values_gradients_read_is_a_stage() -> None:
+    """No gradient gets to a frozen encoder, and that of the next layer reads what it computes."""
+    program = trained(
+        made(None, Phase.INPUT, "x", "Placeholder"),
+        made(FIRST, Phase.FORWARD, "encoded", "Tanh", "x"),
+        made(SECOND, Phase.FORWARD, "b", "MatMul", "encoded", "wb"),
+        made(SECOND, Phase.FORWARD, "loss", "Sum", "b"),
+        layers=("b",),
+        variables=(("wb", SECOND),),
+    )
+    grad = made(None, Phase.BACKWARD, "wb_grad", "MatMul", "encoded", "loss", forward="b")
+    whole = with_ops(program, grad)
+    check(whole, assign(whole, stages(2), {}))
 
 
 def test_a_variable_that_two_stages_write_is_refused() -> None:

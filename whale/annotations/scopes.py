@@ -36,14 +36,21 @@ class _Entered:
 class StrategyScope:
     """A strategy that can be entered, any number of times, or be made the default."""
 
-    def __init__(self, strategy: Strategy, cluster: Cluster) -> None:
+    def __init__(self, strategy: Strategy, cluster: Cluster, followed: bool = True) -> None:
         """A scope over devices of a cluster.
+
+        Args:
+            strategy: what it asks for.
+            cluster: where the devices are.
+            followed: False where the command line asks for copies whatever the scopes say; a strategy that cannot be
+                executed is no error then.
 
         Raises:
             ClusterError: the strategy names devices that do not exist, or more than there are.
         """
         self.strategy = strategy
         self._cluster = cluster
+        self._followed = followed
         self._entered: list[_Entered] = []
         self.devices_from(strategy.site)
 
@@ -51,11 +58,16 @@ class StrategyScope:
         """The devices the scope has under the layout now in force."""
         return place(self.strategy, self._cluster, script().layout, site)
 
+    def check_available(self, site: Site | None) -> None:
+        """Raises ScopeError for a strategy that is to be followed and cannot be executed in this version."""
+        if self._followed:
+            check_available(self.strategy.kind, site)
+
     def __enter__(self) -> StrategyScope:
         site = script_site()
         graph = annotated_graph(site)
         record = record_of(graph)
-        check_available(self.strategy.kind, site)
+        self.check_available(site)
         check_nesting(self.strategy, [scope.strategy for scope in record.open], site)
         scope = record.add(self.strategy, self.devices_from(site), site)
         record.open.append(scope)
@@ -114,7 +126,7 @@ def set_default_strategy(scope: StrategyScope) -> None:
         raise ScopeError(
             f"the default strategy cannot be {scope!r}", site=site, fix="pass a scope, such as wh.replica()"
         )
-    check_available(scope.strategy.kind, site)
+    scope.check_available(site)
     graph = annotated_graph(site)
     record = record_of(graph)
     devices = scope.devices_from(site)

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from whale.annotations.stamps import hold_stamp
 from whale.annotations.strategies import Kind, Strategy
+from whale.cluster import Slices
 from whale.errors import ScopeError, Site
 
 _indices = itertools.count()
@@ -149,11 +150,16 @@ class Script:
     """Its devices."""
     auto: tuple[Kind, ...] | None = None
     """As in ``Annotations``."""
-    layout: tuple[str, ...] = ()
-    """The devices of the layout in force; empty for all."""
+    slices: Slices = ()
+    """The layout in force; empty for all devices."""
     records: weakref.WeakKeyDictionary[tf.Graph, GraphRecord] = dataclasses.field(
         default_factory=weakref.WeakKeyDictionary
     )
+
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """The devices of the layout in force; empty for all."""
+        return tuple(name for virtual in self.slices for replica in virtual for name in replica)
 
 
 _script = Script()

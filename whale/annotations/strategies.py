@@ -8,8 +8,8 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import SupportsIndex, Union
 
-from whale.errors import ScopeError, Site, nearest
-from whale.ir.schedules import STRATEGIES
+from whale.config.schedule_names import canonical
+from whale.errors import ScheduleError, ScopeError, Site
 
 DeviceNames = tuple[tuple[str, ...], ...]
 """Device strings by replica and position in the replica."""
@@ -37,9 +37,6 @@ INSTEAD: Mapping[Kind, str] = {
 }
 """The strategies that cannot be executed in this version, and what works in their place."""
 
-SCHEDULES = tuple(STRATEGIES)
-"""Orders of micro-batches that ``pipeline`` takes."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Strategy:
@@ -55,7 +52,7 @@ class Strategy:
     num_micro_batches: int = 1
     """For a pipeline: pieces that a batch is cut into."""
     schedule: str = ""
-    """For a pipeline: one of ``SCHEDULES``, or empty for the configured one."""
+    """For a pipeline: a name that ``schedule_names.canonical`` takes, or empty for the configured one."""
     site: Site | None = None
     """The script's line that made it."""
 
@@ -91,12 +88,11 @@ def strategy(
             site=site,
             fix="give one of the two",
         )
-    if schedule and schedule not in SCHEDULES:
-        raise ScopeError(
-            f"unknown pipeline strategy {schedule!r}",
-            site=site,
-            fix=nearest(schedule, SCHEDULES) or f"strategies: {', '.join(SCHEDULES)}",
-        )
+    if schedule:
+        try:
+            canonical(schedule)
+        except ScheduleError as error:
+            raise ScopeError(error.what, site=site, fix=error.fix) from None
     micro_batches = _positive(num_micro_batches, "num_micro_batch", site)
     return Strategy(kind, named, count, name or "", micro_batches, schedule or "", site)
 

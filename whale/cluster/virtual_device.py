@@ -53,6 +53,20 @@ class VirtualDevice:
         return len(self.replicas[0])
 
     @property
+    def all_devices(self) -> tuple[str, ...]:
+        """All device strings, under EPL's name."""
+        return tuple(device.name for device in self.devices)
+
+    @property
+    def local_devices(self) -> tuple[str, ...]:
+        """The device strings of this process, under EPL's name: one process drives all devices."""
+        return self.all_devices
+
+    def get_device(self, replica_index: int, device_index: int) -> str:
+        """The device string at a place, under EPL's name."""
+        return self.replicas[replica_index][device_index].name
+
+    @property
     def names(self) -> tuple[tuple[str, ...], ...]:
         """The device strings, per replica: one entry of a cluster's ``slices``."""
         return tuple(tuple(device.name for device in replica) for replica in self.replicas)

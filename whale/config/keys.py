@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whale.config.kinds import DEVICE_LIST, LOSS_SCALE, OPTIONAL_SWITCH, POSITIVE, SWITCH, choice, integer
+from whale.config.kinds import DEVICE_LIST, LOSS_SCALE, OPTIONAL_SWITCH, POSITIVE, SCHEDULE, SWITCH, choice, integer
 from whale.config.setting import Category, Setting
 
 _ONE_READER = "one process reads all the input and every batch is cut over its devices, so there are no files to slice"
@@ -77,7 +77,7 @@ class Pipeline(Category):
     num_micro_batch = Setting(integer(1), 1, "Micro-batches one step is cut into.")
     num_stages = Setting(integer(-1), -1, "Stages to cut the model into; -1: by annotation.", instead=_MORE_DEVICES)
     strategy = Setting(
-        choice("PreferBackward", "PreferForward", "PreferBackwardOptimizer", "Interleaved"),
+        SCHEDULE,
         "PreferBackward",
         "Order of micro-batches: PreferBackward is 1F1B, PreferForward is GPipe, PreferBackwardOptimizer is 1F1B with "
         "one more micro-batch under way, Interleaved gives a device several stages.",
@@ -143,7 +143,9 @@ class ClusterSettings(Category):
         SWITCH,
         False,
         "Put split and replicated TaskGraphs on the same devices.",
-        instead="models are replicated, not split, so there is nothing to put together",
+        instead="remove the key, and put the ops of wh.split scopes under wh.replica(), which keeps them whole on "
+        "every device",
+        needs="wh.split",
     )
 
 

@@ -7,6 +7,9 @@ import operator
 from collections.abc import Callable
 from typing import Generic, SupportsIndex, TypeVar
 
+from whale.config.schedule_names import NAMES, name_for_scripts
+from whale.errors import ScheduleError
+
 T = TypeVar("T")
 
 
@@ -53,6 +56,17 @@ def choice(*values: str) -> Kind[str]:
         return spelling[value.lower()]
 
     return Kind(" or ".join(f'"{value}"' for value in values), check, lambda text: text)
+
+
+def _check_schedule(value: object) -> str:
+    try:
+        return name_for_scripts(value)
+    except ScheduleError:
+        raise ValueError from None
+
+
+SCHEDULE = Kind(" or ".join(f'"{name}"' for name in NAMES), _check_schedule, lambda text: text)
+"""The order of a pipeline's micro-batches; the name that scripts use is what comes back."""
 
 
 def integer(at_least: int) -> Kind[int]:

@@ -31,7 +31,7 @@ class Setting(Generic[T]):
     Bound to a second name in the same class, it is the same setting under an alias.
     """
 
-    def __init__(self, kind: Kind[T], default: T, about: str, *, instead: str = "") -> None:
+    def __init__(self, kind: Kind[T], default: T, about: str, *, instead: str = "", needs: str = "") -> None:
         """Describe a setting.
 
         Args:
@@ -40,11 +40,13 @@ class Setting(Generic[T]):
             about: one sentence for the reference page.
             instead: empty when the feature exists. Otherwise what works today in its place: any value but the
                 default is then refused with this advice.
+            needs: the missing feature that the setting is about, where it is not the setting itself.
         """
         self.kind = kind
         self.default = default
         self.about = about
         self.instead = instead
+        self.needs = needs
         self.category = ""
         self.name = ""
         self.aliases: tuple[str, ...] = ()
@@ -93,10 +95,11 @@ class Setting(Generic[T]):
                 f"{place} cannot be {value!r}", site=site, fix=f"{fix}allowed: {self.kind.allowed}"
             ) from None
         if self.instead and checked != self.default:
+            feature = f"it is about {self.needs}, which" if self.needs else "this feature"
             raise ConfigError(
-                f"{place} = {checked!r}: this feature is not available in this version of Whale",
+                f"{place} = {checked!r}: {feature} is not available in this version of Whale",
                 site=site,
-                fix=f"leave it at {self.default!r}; {self.instead}",
+                fix=self.instead if self.needs else f"leave it at {self.default!r}; {self.instead}",
             )
         return checked
 

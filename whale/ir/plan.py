@@ -13,7 +13,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from whale.errors import PlanError, Site, nearest
+from whale.config.schedule_names import canonical
+from whale.errors import PlanError, ScheduleError, Site, nearest
 from whale.ir.program import Op
 
 VERSION = 1
@@ -158,7 +159,7 @@ def load(text: str, path: str = "plan") -> Plan:
             devices=tuple(_list(fields, "devices", str)) if "devices" in fields else (),
             batch=_text(fields, "batch", 'write "global" or "local"'),
             micro_batches=_number(fields, "micro_batches"),
-            schedule=_text(fields, "schedule", "write the name of a schedule, or leave it out"),
+            schedule=_schedule(fields),
             stages=tuple(_stage(item) for item in _list(fields, "stages", dict)) if "stages" in fields else (),
             graph=_text(fields, "graph", "leave it out to follow the plan for any graph"),
             models=tuple(_list(fields, "models", str)) if "models" in fields else (),
@@ -190,6 +191,14 @@ def _object(data: Any, what: str, known: Sequence[str]) -> Mapping[str, Any]:
         if name not in known:
             raise PlanError(f"unknown field {name!r}", fix=nearest(name, known) or f"fields: {', '.join(known)}")
     return fields
+
+
+def _schedule(fields: Mapping[str, Any]) -> str:
+    text = _text(fields, "schedule", "write the name of a schedule, or leave it out")
+    try:
+        return canonical(text) if text else ""
+    except ScheduleError as error:
+        raise PlanError(f"field 'schedule': {error.what}", fix=error.fix) from None
 
 
 def _text(fields: Mapping[str, Any], name: str, fix: str) -> str:

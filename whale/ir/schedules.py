@@ -16,7 +16,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from whale.errors import ScheduleError, nearest
+from whale.config.schedule_names import canonical
+from whale.errors import ScheduleError
 from whale.ir.schedule import FORWARD_ONLY, Phase, Schedule, Task
 
 
@@ -96,27 +97,21 @@ def forward_only(stages: int, micro_batches: int, devices: int | None = None) ->
 
 
 BUILDERS: Mapping[str, Callable[[int, int], Schedule]] = {
-    "PreferForward": gpipe,
     "gpipe": gpipe,
-    "PreferBackward": one_f_one_b,
     "one_f_one_b": one_f_one_b,
-    "PreferBackwardOptimizer": prefer_backward_optimizer,
     "prefer_backward_optimizer": prefer_backward_optimizer,
 }
-"""Strategies that run one stage on every device, by the names scripts use and by our own."""
+"""Schedules that run one stage on every device, by their own names."""
 
-INTERLEAVED = ("Interleaved", "interleaved")
-"""Names of the strategy that runs several stages on a device."""
-
-STRATEGIES = (*BUILDERS, *INTERLEAVED)
-"""All names that ``make`` takes; as in EPL, capital and small letters are one."""
+INTERLEAVED = "interleaved"
+"""The schedule that runs several stages on a device."""
 
 
 def make(strategy: str, stages: int, devices: int, micro_batches: int, backward: bool = True) -> Schedule:
     """The schedule that a script's strategy asks for, on the devices of one replica.
 
     Args:
-        strategy: one of ``STRATEGIES``.
+        strategy: any name that ``schedule_names.canonical`` takes.
         stages: number of stages, S.
         devices: number of devices of one replica, D.
         micro_batches: number of micro-batches of a step, M.
@@ -125,10 +120,10 @@ def make(strategy: str, stages: int, devices: int, micro_batches: int, backward:
     Raises:
         ScheduleError: the strategy is unknown, a number is below 1, or the stages do not fit the devices.
     """
-    name = _known(strategy)
+    name = canonical(strategy)
     _check_positive(devices=devices, stages=stages, micro_batches=micro_batches)
-    if name not in INTERLEAVED and stages != devices:
-        several = f", or {INTERLEAVED[0]!r} to run several stages on a device" if stages % devices == 0 else ""
+    if name != INTERLEAVED and stages != devices:
+        several = ", or 'Interleaved' to run several stages on a device" if stages % devices == 0 else ""
         raise ScheduleError(
             f"the pipeline strategy {strategy!r} runs one stage on every device, and there are {stages} stages and "
             f"{devices} devices",
@@ -136,28 +131,7 @@ def make(strategy: str, stages: int, devices: int, micro_batches: int, backward:
         )
     if not backward:
         return forward_only(stages, micro_batches, devices)
-    return interleaved(devices, stages, micro_batches) if name in INTERLEAVED else BUILDERS[name](stages, micro_batches)
-
-
-def canonical(strategy: str) -> str:
-    """A schedule's own name, such as ``one_f_one_b`` for ``PreferBackward``.
-
-    Raises:
-        ScheduleError: the strategy is unknown.
-    """
-    name = _known(strategy)
-    return INTERLEAVED[1] if name in INTERLEAVED else BUILDERS[name].__name__
-
-
-def _known(strategy: str) -> str:
-    names = {name.lower(): name for name in STRATEGIES}
-    name = names.get(strategy.lower())
-    if name is None:
-        raise ScheduleError(
-            f"unknown pipeline strategy {strategy!r}",
-            fix=nearest(strategy, STRATEGIES) or f"strategies: {', '.join(STRATEGIES)}",
-        )
-    return name
+    return interleaved(devices, stages, micro_batches) if name == INTERLEAVED else BUILDERS[name](stages, micro_batches)
 
 
 def _one_stage_a_device(name: str, stages: int, micro_batches: int, ahead: Callable[[int], int]) -> Schedule:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from whale.config.schedule_names import canonical
 from whale.cost_model import Precision, Recompute
 from whale.cost_model.plan import ScheduleName
 from whale.errors import PlanError
-from whale.ir.schedules import canonical
 from whale.planner.search.options import SCHEDULES, SearchOptions
 
 

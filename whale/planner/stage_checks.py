@@ -6,24 +6,19 @@ from collections.abc import Iterable
 
 from whale.errors import PlanError
 from whale.ir.flow import Flow, flow
-from whale.ir.program import Op, Phase, Program, split_tensor
+from whale.ir.program import Op, Phase, Program
 from whale.ir.task_graphs import TaskGraphs
-from whale.sharding.rules.state import READERS, holder_of, on_variable, writes_variable
+from whale.sharding.rules.state import holder_of, on_variable, writes_variable
 
 MOST_NAMED = 3
 """Ops that a message names of each kind of fault."""
-
-PASSED_ON = (
-    frozenset({"Identity", "Cast", "ConcatV2", "Transpose", "Enter", "RefEnter", "Switch", "RefSwitch"}) | READERS
-)
-"""Ops through which a variable's value reaches what reads it."""
 
 
 def check(program: Program, stages: TaskGraphs, is_asked: bool = True) -> None:
     """Checks that values flow from each stage to later ones, and that each takes part in training.
 
-    A graph without gradients is checked for its order alone: it evaluates. Stages that Whale cuts itself need train
-    nothing: what is left behind the last variable may be one.
+    A graph without gradients is checked for its order alone: it evaluates. Stages that Whale cuts itself need not take
+    part in training: what is left behind the last variable may be one.
 
     Args:
         program: with phases and variables.
@@ -38,7 +33,7 @@ def check(program: Program, stages: TaskGraphs, is_asked: bool = True) -> None:
     found = {
         _IN_ORDER: _order_faults(edges, stages),
         _WRITTEN_ONCE: _write_faults(program, stages),
-        _WORTH_A_STAGE: _idle_faults(program, stages) if trains else [],
+        _WORTH_A_STAGE: _idle_faults(edges, stages) if trains else [],
     }
     faults = [fault for some in found.values() for fault in some]
     if faults:
@@ -55,7 +50,7 @@ _IN_ORDER = (
     "(docs/pipelines.md shows what a stage may read)"
 )
 _WRITTEN_ONCE = "write a variable in one stage"
-_WORTH_A_STAGE = "join a stage that trains no variable with one beside it"
+_WORTH_A_STAGE = "join a stage that takes no part in training with one beside it"
 
 
 def check_gradients(program: Program, stages: TaskGraphs, written: Iterable[str]) -> None:
@@ -137,33 +132,32 @@ def _write_faults(program: Program, stages: TaskGraphs) -> list[str]:
     ]
 
 
-def _idle_faults(program: Program, stages: TaskGraphs) -> list[str]:
-    """Stages that no gradient passes through, or that read no trainable variable, be it another stage's."""
-    passed = {stages.of[name] for name, op in program.ops.items() if op.phase is Phase.BACKWARD}
-    trained = {
-        stages.of[name]
-        for name, op in program.ops.items()
-        if op.phase is Phase.FORWARD and any(_is_weight(program, tensor) for tensor in op.inputs)
-    }
+def _idle_faults(edges: Flow, stages: TaskGraphs) -> list[str]:
+    """Stages that no gradient passes through and that no gradient depends on.
+
+    What trains nothing may be a stage: a frozen encoder, a loss of its own, variables that other stages read.
+    """
+    busy = {stages.of[name] for name in _behind_gradients(edges)}
     faults: list[str] = []
     for number in range(len(stages.stages)):
-        if number in passed and number in trained:
+        if number in busy:
             continue
-        own = [op for name, op in program.ops.items() if stages.of[name] == number and op.phase is Phase.FORWARD]
-        what = "it holds no op of the model"
-        if own:
-            lack = "read no trainable variable" if number in passed else "have no path to the loss, or none is trained"
-            what = f"its ops ({_named(own)}) {lack}"
+        own = [op for name, op in edges.ops.items() if stages.of[name] == number and op.phase is Phase.FORWARD]
+        what = f"its ops ({_named(own)}) have no path to the loss" if own else "it holds no op of the model"
         faults.append(f"{stages.title(number)} takes no part in training: {what}")
     return faults
 
 
-def _is_weight(program: Program, tensor: str) -> bool:
-    """Whether a tensor is the value, reference or handle of a trainable variable."""
-    name = split_tensor(tensor)[0]
-    while name in program.ops and program.ops[name].type in PASSED_ON and program.ops[name].inputs:
-        name = split_tensor(program.ops[name].inputs[0])[0]
-    return name in program.variables and program.variables[name].trainable
+def _behind_gradients(edges: Flow) -> set[str]:
+    """The ops of the backward pass, and all that they depend on."""
+    found = {op.name for op in edges.order if op.phase is Phase.BACKWARD}
+    left = list(found)
+    while left:
+        for producer in edges.producers[left.pop()]:
+            if producer not in found:
+                found.add(producer)
+                left.append(producer)
+    return found
 
 
 def _applies(op: Op) -> bool:

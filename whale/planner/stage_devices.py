@@ -10,13 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from whale.config.schedule_names import canonical
 from whale.errors import PlanError
 from whale.ir.schedule import Schedule
-from whale.ir.schedules import make
+from whale.ir.schedules import INTERLEAVED, make
 from whale.ir.task_graphs import PipelineRequest
-
-INTERLEAVED = frozenset({"interleaved", "Interleaved"})
-"""Names of the schedule under which a device has several stages."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +54,7 @@ def deal(request: PipelineRequest, available: Sequence[str], replicated: bool, c
     stages = request.stages
     if any(stage.devices for stage in stages):
         return _named(request)
-    interleaved = request.strategy in INTERLEAVED
+    interleaved = canonical(request.strategy) == INTERLEAVED
     needed = sum(stage.device_count for stage in stages)
     if interleaved:
         needed = min(chosen or len(available), len(available), len(stages))
@@ -106,7 +104,7 @@ def _named(request: PipelineRequest) -> Dealt:
                 site=stage.site,
                 fix="give every stage devices for equally many replicas",
             )
-    rows = len(stages) if request.strategy not in INTERLEAVED else len({stage.devices for stage in stages})
+    rows = len(stages) if canonical(request.strategy) != INTERLEAVED else len({stage.devices for stage in stages})
     used: dict[str, int] = {}
     for number, stage in enumerate(stages):
         for device in (d for replica in stage.devices for d in replica):

@@ -54,7 +54,7 @@ def scope(
         schedule=schedule,
         site=script_site(),
     )
-    return StrategyScope(asked, options.cluster)
+    return StrategyScope(asked, options.cluster, followed=options.strategy != "replica")
 
 
 def cluster(

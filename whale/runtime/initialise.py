@@ -6,6 +6,7 @@ import os
 
 import tensorflow.compat.v1 as tf
 
+from whale.annotations.cluster_scope import ClusterFace
 from whale.annotations.state import open_here, script, start_afresh
 from whale.cluster import Workers, from_tf_config
 from whale.config import Config, Env, from_environment
@@ -39,7 +40,7 @@ def init(config: Config | None = None) -> None:
         InForce.set(InForce(activate(options), base, by_script=True))
     else:
         current.activation.options = options
-    Env.set(Env(options.cluster, chosen))
+    Env.set(Env(ClusterFace(options.cluster), chosen))
     said = start_afresh()
     said.is_annotated = True
     if chosen.auto.auto_parallel:

@@ -46,11 +46,11 @@ class Run:
     """Shapes of the fed values."""
 
     def with_two_rows(self) -> Run:
-        """The run as if batches of one row, whose size the script leaves open, had two."""
+        """The run as if batches of one row or none, whose size the script leaves open, had two."""
         shapes = dict(self.shapes)
         for name, shape in self.shapes.items():
             declared = self.feeds[name].shape
-            if declared and declared[0] is None and shape[0] == 1:
+            if declared and declared[0] is None and shape[0] < 2:
                 shapes[name] = (2, *shape[1:])
         return dataclasses.replace(self, shapes=shapes)
 

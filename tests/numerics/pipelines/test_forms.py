@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import whale as wh
-from tests.numerics.case import Record
+from tests.numerics.case import Record, record_variables
 from tests.numerics.pipelines import models, scripts
 from tests.numerics.pipelines.compare import compare, on_one_device
 from tests.numerics.pipelines.scopes import Cut, NoScopes, StageScopes
@@ -122,3 +122,21 @@ def test_a_weighted_mean_does_not_wait() -> None:
 def test_the_first_batch_may_be_a_single_row(model: models.Model, cut: Cut) -> None:
     # After four steps the language model's momenta have grown apart by 1.6e-5: rounding in another order.
     compare(models.fed(model, (1, 7, 1, 4)), cut, tolerance=5e-5)
+
+
+@pytest.mark.parametrize("cut", [Cut(2, 3), Cut(3, 2, 2)], ids=str)
+def test_the_first_batch_may_be_empty(cut: Cut) -> None:
+    """A loss that divides by no number of rows, so that no rows are a loss of zero on one device."""
+
+    def script(tf: Any, record: Record, workdir: Path, scopes: NoScopes) -> None:
+        net = scripts.network(
+            tf, scopes, loss=lambda y, z: 0.1 * tf.reduce_sum(tf.square(z - tf.one_hot(y, scripts.CLASSES)))
+        )
+        train = tf.train.MomentumOptimizer(0.2, 0.9).minimize(net.loss)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            for step, rows in enumerate((0, 5, 0, 1)):
+                record("step", sess.run([net.loss, train], net.feeds(step, rows))[0])
+            record_variables(tf, sess, record)
+
+    compare(script, cut)

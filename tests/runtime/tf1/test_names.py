@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -71,7 +72,16 @@ def test_the_private_version_file_names_the_last_tensorflow_1() -> None:
         "from tensorflow.contrib.learn.python.learn.datasets import mnist; mnist.read_data_sets",
         "from tensorflow.examples.tutorials.mnist import input_data; input_data.read_data_sets",
         "from tensorflow.contrib.legacy_seq2seq.python.ops import seq2seq; seq2seq.rnn_decoder",
-        "import numpy as np; np.int, np.float, np.bool",
+        "import numpy as np; np.int, np.float, np.bool; assert np.asscalar(np.array([2.5])) == 2.5",
+        "import tensorflow as tf; assert tf.contrib.signal.stft is v1.signal.stft",
+        "from tensorflow.contrib.signal import frame; from tensorflow.contrib.signal.python.ops import mfcc_ops",
+        "import tensorflow as tf; assert tf.contrib.keras.layers.Dense is v1.keras.layers.Dense",
+        "from tensorflow.contrib.keras import backend as K; K.clear_session",
+        "from tensorflow.contrib.keras.python.keras.layers import Dense; assert Dense is v1.keras.layers.Dense",
+        "from tensorflow.contrib.keras.api.keras.models import Sequential",
+        "from tensorflow.contrib.linalg import LinearOperatorTriL; assert LinearOperatorTriL",
+        "import tensorflow as tf; assert tf.contrib.summary.all_summary_ops is v1.summary.all_v2_summary_ops",
+        "from tensorflow.contrib.framework.python.ops import audio_ops; audio_ops.decode_wav, audio_ops.mfcc",
         "import collections; collections.Mapping",
     ],
 )
@@ -113,7 +123,8 @@ def test_every_symbol_of_the_tables_resolves_without_adding_an_op() -> None:
         for area in AREAS.values():
             for name in {*area.names(), *area.symbols}:
                 assert area.resolve(name) is not None, (area.name, name)
-            for path in area.paths():
+            packages = {path: stand_in.partition(".")[0] for path, stand_in in area.modules.items() if stand_in}
+            for path in [path for path in area.paths() if path not in packages or has_module(packages[path])]:
                 importlib.import_module(f"tensorflow.contrib.{area.name}.{path}")
         assert not graph.get_operations()
 
@@ -147,6 +158,39 @@ def test_a_removed_module_is_an_import_error_with_a_way_out(statement: str) -> N
         exec(statement, {})
     assert isinstance(caught.value, ImportError)
     exec(f"try:\n    {statement}\nexcept ImportError:\n    pass", {})
+
+
+@pytest.mark.parametrize("name", ["MirroredStrategy", "CollectiveAllReduceStrategy", "ParameterServerStrategy"])
+def test_strategies_of_tensorflow_give_way_to_whale(name: str) -> None:
+    import tensorflow as tf
+
+    with pytest.raises(ContribError, match=r"(?s)Whale is what distributes.*RunConfig.*whale run --devices N"):
+        getattr(tf.contrib.distribute, name)
+
+
+def test_distributions_are_tensorflows_and_those_of_the_package_that_continues_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tensorflow as tf
+
+    assert tf.contrib.distributions.Normal is v1.distributions.Normal
+    if not has_module("tensorflow_probability"):
+        with pytest.raises(ContribError, match="pip install tensorflow-probability"):
+            tf.contrib.distributions.LogitNormal  # noqa: B018
+        with pytest.raises(ContribImportError, match="tensorflow_probability"):
+            importlib.import_module("tensorflow.contrib.distributions.bijectors")
+    package = tmp_path / "tensorflow_probability" / "python" / "distributions"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("class LogitNormal: pass\n")
+    for folder in (package.parent, package.parent.parent):
+        (folder / "__init__.py").write_text("")
+    for module in [name for name in sys.modules if name.partition(".")[0] == "tensorflow_probability"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert tf.contrib.distributions.LogitNormal.__module__ == "tensorflow_probability.python.distributions"
+    for module in [name for name in sys.modules if name.partition(".")[0] == "tensorflow_probability"]:
+        del sys.modules[module]
+    vars(tf.contrib.distributions).pop("LogitNormal")
 
 
 def test_importing_the_graph_editor_does_no_harm_until_it_is_used() -> None:

@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from whale.errors import SetupError
+from whale.runtime.tf1.version import has_module
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 
@@ -167,6 +168,27 @@ def test_feature_columns_under_their_first_names() -> None:
         )
         session.run(tf.tables_initializer())
         assert session.run(width).tolist() == [[1, 0, 1, 1, 0], [0, 1, 0, 1, 5]] or width.shape[1] == 5
+
+
+@pytest.mark.skipif(not has_module("tf_slim"), reason="tf-slim is not installed")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_correlation_of_all_values_seen(weighted: bool) -> None:
+    import tensorflow as tf1
+
+    draw = np.random.RandomState(4)
+    labels = draw.rand(3, 8).astype(np.float32)
+    predictions = labels + draw.rand(3, 8).astype(np.float32)
+    weights = np.arange(8, dtype=np.float32) if weighted else None
+    with tf.Graph().as_default(), tf.Session() as session:
+        p, y = tf.placeholder(tf.float32, [8]), tf.placeholder(tf.float32, [8])
+        value, update = tf1.contrib.metrics.streaming_pearson_correlation(p, y, weights)
+        session.run(tf.local_variables_initializer())
+        for seen in range(3):
+            updated = session.run(update, {p: predictions[seen], y: labels[seen]})
+        found = session.run(value)
+    covariance = np.cov(predictions.ravel(), labels.ravel(), aweights=None if weights is None else np.tile(weights, 3))
+    expected = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+    np.testing.assert_allclose([found, updated], [expected, expected], rtol=1e-4)
 
 
 def test_epl_memory_profiler(tmp_path: pathlib.Path) -> None:

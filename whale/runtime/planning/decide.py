@@ -7,16 +7,17 @@ from collections.abc import Callable
 
 from whale.annotations.strategies import Kind
 from whale.cluster import CATALOGUE, Catalogue, Cluster
+from whale.config.schedule_names import canonical
 from whale.cost_model import Coefficients, Precision, World, packaged_coefficients, runtime
 from whale.errors import PlanError
 from whale.ir.plan import Plan
+from whale.ir.schedules import INTERLEAVED
 from whale.planner.ask import Ask, everything, shares_only, what_runs
 from whale.planner.prefer import simplest
 from whale.planner.runnable import runnable
 from whale.planner.search.options import SearchOptions
 from whale.planner.search.search import Found, search
 from whale.planner.search.world import Judge
-from whale.planner.stage_devices import INTERLEAVED
 from whale.rewriter.mesh import Mesh
 from whale.runtime.planning.fixed import as_costed
 from whale.runtime.planning.training_step import TrainingStep
@@ -136,7 +137,7 @@ def ask_of(step: TrainingStep, cluster: Cluster, precision: Precision) -> Ask:
     replicas: int | None = None
     if len(stages) > 1:
         # Where devices have several stages, how many devices a copy takes is open.
-        several = request is not None and request.strategy in INTERLEAVED
+        several = request is not None and canonical(request.strategy) == INTERLEAVED
         replicas = (None if several else devices // len(stages)) if step.replicated else 1
     elif step.replicated:
         replicas = devices

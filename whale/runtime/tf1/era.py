@@ -31,9 +31,15 @@ def getargspec(function: Callable[..., Any]) -> ArgSpec:
     return ArgSpec(*inspect.getfullargspec(function)[:4])
 
 
+def asscalar(a: Any) -> Any:
+    """The Python number in an array of one element, as ``np.asscalar`` gave it."""
+    return np.asarray(a).item()
+
+
 def add_old_names(stack: contextlib.ExitStack) -> None:
     """Adds the names; closing the stack takes them away."""
     rows: list[tuple[Any, str, Any]] = [(np, name, kind) for name, kind in NUMPY_ALIASES.items()]
+    rows += [(np, "asscalar", asscalar)]
     rows += [(collections, name, getattr(collections.abc, name)) for name in COLLECTIONS]
     rows += [(inspect, "getargspec", getargspec), (time, "clock", time.perf_counter)]
     for owner, name, value in rows:

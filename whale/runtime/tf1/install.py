@@ -32,11 +32,21 @@ EXAMPLES = {
 """The one package of TensorFlow's examples that scripts import."""
 
 EPL = {
-    "epl": "whale",
+    "epl": "whale.runtime.tf1.ports.epl",
+    "epl.config": "whale.config",
+    "epl.env": "whale.config.env",
     "epl.profiler": "whale.runtime.tf1.ports.epl_profiler",
     "epl.profiler.memory_profiler_hook": "whale.runtime.tf1.ports.epl_profiler",
 }
 """What EPL's scripts import of it."""
+
+EPL_MODULES = ("cluster", "ir", "ir.graph", "strategies", "strategies.replicate", "strategies.split", "utils")
+EPL_MODULES += ("utils.version",)
+"""Modules of EPL that define public names of it, below ``epl``; each has all of them here."""
+
+EPL_INTERNALS = ("communicators", "ops", "parallel", "runtime", "ir.phase", "ir.taskgraph", "strategies.scheduler")
+EPL_INTERNALS += ("utils.common", "utils.constant")
+"""Modules of EPL that rewrite graphs, which Whale does in its own way: importing one says so."""
 
 
 class Installation:
@@ -120,7 +130,35 @@ def _makers() -> dict[str, Any]:
     targets.update({name: target for name, target in MOVED_MODULES.items() if _exists(target)})
     if not has_module("epl"):
         targets.update(EPL)
-    return {name: _importer(target) for name, target in targets.items()}
+    makers = {name: _importer(target) for name, target in targets.items()}
+    if "epl" in targets:
+        makers.update({f"epl.{name}": _namesake(f"epl.{name}") for name in EPL_MODULES})
+        makers.update({f"epl.{name}": _refuser(f"epl.{name}") for name in EPL_INTERNALS})
+    return makers
+
+
+def _namesake(name: str) -> Any:
+    """A module of its own: importing it sets an attribute of its package, which must not hide a function of ``epl``."""
+
+    def load() -> types.ModuleType:
+        public = importlib.import_module("epl")
+        module = types.ModuleType(name, public.__doc__)
+        vars(module).update({known: getattr(public, known) for known in public.__all__}, __path__=[])
+        return module
+
+    return load
+
+
+def _refuser(name: str) -> Any:
+    def load() -> types.ModuleType:
+        # Without its ``name``: ``from package import module`` swallows an error that names the module.
+        raise ModuleNotFoundError(
+            f"{name} is an internal module of EPL, which Whale does not have\n"
+            "  fix: remove the import; the public names are those of `import epl`, and whale.explain(session) says "
+            "what runs where"
+        )
+
+    return load
 
 
 def _importer(target: str) -> Any:
@@ -142,5 +180,7 @@ def _forget_modules(before: set[str]) -> None:
     for name in set(sys.modules) - before:
         module = sys.modules[name]
         given_name = getattr(module, "__name__", name)
-        if name.startswith("tensorflow.contrib") or (name.startswith(("tensorflow.", "epl")) and given_name != name):
+        # What was made for EPL's packages has no spec; an EPL that is installed has one.
+        alias = given_name != name or getattr(module, "__spec__", None) is None
+        if name.startswith("tensorflow.contrib") or (name.startswith(("tensorflow.", "epl")) and alias):
             del sys.modules[name]

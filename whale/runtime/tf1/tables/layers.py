@@ -133,6 +133,7 @@ FRAMEWORK = Area(
         "python.ops.ops": "",
         "python.ops.sort_ops": "",
         "python.ops.script_ops": "",
+        "python.ops.audio_ops": "tensorflow.python.ops.gen_audio_ops",
         "python.framework.tensor_util": "",
         "python.framework.checkpoint_utils": "",
         "python.framework.graph_util": "",
@@ -152,7 +153,12 @@ LOSSES = Area(
 
 METRICS = Area(
     "metrics",
-    sources=("tf_slim.metrics.metric_ops", "tf_slim.metrics.classification", "tf_slim.metrics.histogram_ops"),
+    sources=(
+        "tf_slim.metrics.metric_ops",
+        "tf_slim.metrics.classification",
+        "tf_slim.metrics.histogram_ops",
+        f"{PORTS}.contrib_metrics",
+    ),
     symbols={
         "confusion_matrix": f"{_V1}:confusion_matrix",
         "set_difference": f"{_V1}.sets:difference",

@@ -17,7 +17,53 @@ UTIL = Area(
     },
 )
 
-SUMMARY = Area("summary", sources=("tensorflow.python.ops.summary_ops_v2",), modules={"summary": ""})
+SUMMARY = Area(
+    "summary",
+    sources=("tensorflow.python.ops.summary_ops_v2",),
+    symbols={"all_summary_ops": f"{_V1}:summary.all_v2_summary_ops"},
+    modules={"summary": ""},
+)
+
+SIGNAL = Area(
+    "signal",
+    sources=(f"{_V1}.signal",),
+    modules={f"python.ops.{name}_ops": "" for name in ("mel", "mfcc", "reconstruction", "shape", "spectral", "window")},
+)
+
+_KERAS = ("activations", "applications", "backend", "callbacks", "constraints", "datasets", "initializers", "layers")
+_KERAS += ("losses", "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")
+
+KERAS = Area(
+    "keras",
+    symbols={name: f"{_V1}:keras.{name}" for name in (*_KERAS, "Input", "Model", "Sequential")},
+    modules={
+        **{name: f"tensorflow.keras.{name}" for name in _KERAS},
+        **{f"api.keras.{name}": f"tensorflow.keras.{name}" for name in _KERAS},
+        **{f"python.keras.{name}": f"tensorflow.keras.{name}" for name in _KERAS},
+    },
+)
+
+_OPERATORS = (
+    "BlockDiag",
+    "Circulant",
+    "Circulant2D",
+    "Circulant3D",
+    "Composition",
+    "Diag",
+    "FullMatrix",
+    "Householder",
+)
+_OPERATORS += ("Identity", "Kronecker", "LowRankUpdate", "LowerTriangular", "ScaledIdentity", "Toeplitz", "Zeros")
+
+LINALG = Area(
+    "linalg",
+    symbols={
+        **{f"LinearOperator{name}": f"{_V1}:linalg.LinearOperator{name}" for name in ("", *_OPERATORS)},
+        "LinearOperatorTriL": f"{_V1}:linalg.LinearOperatorLowerTriangular",
+        "LinearOperatorUDVHUpdate": f"{_V1}:linalg.LinearOperatorLowRankUpdate",
+    },
+    modules={"python.ops.linear_operator": "", "python.ops.linear_operator_addition": ""},
+)
 
 EAGER = Area(
     "eager",
@@ -37,12 +83,10 @@ DISTRIBUTE = Area(
     "distribute",
     symbols={
         name: f"{_V1}:distribute.{name}"
-        for name in ("MirroredStrategy", "OneDeviceStrategy", "Strategy", "StrategyExtended", "get_strategy")
+        for name in ("ReduceOp", "Strategy", "StrategyExtended", "get_replica_context", "get_strategy", "has_strategy")
     },
-    gone={
-        name: "strategies of TensorFlow are replaced by `whale run --devices N`: leave them out"
-        for name in ("CollectiveAllReduceStrategy", "ParameterServerStrategy", "TPUStrategy", "AllReduceCrossDeviceOps")
-    },
+    way_out="Whale is what distributes: leave the strategy out, with `train_distribute` and `eval_distribute` of a "
+    "RunConfig, and start the script with `whale run --devices N`",
 )
 
 CLUSTER_RESOLVER = Area(
@@ -125,6 +169,10 @@ DISTRIBUTIONS = Area(
             "NOT_REPARAMETERIZED",
         )
     },
+    sources=("tensorflow_probability.python.distributions",),
+    modules={"python.ops": "", "bijectors": "tensorflow_probability.python.bijectors"},
+    way_out="the distributions that tf.distributions lacks live on in TensorFlow Probability: install the release that "
+    "goes with this TensorFlow (pip install tensorflow-probability==0.23 with TensorFlow 2.15)",
 )
 
 MIXED_PRECISION = Area(
@@ -143,6 +191,9 @@ OTHER_AREAS = (
     SUMMARY,
     EAGER,
     DISTRIBUTE,
+    KERAS,
+    LINALG,
+    SIGNAL,
     CLUSTER_RESOLVER,
     NN,
     COMPILER,
