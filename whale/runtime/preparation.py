@@ -137,7 +137,7 @@ def prepare(
         return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
     try:
         asked = pipelining is None or pipelining.request.is_asked
-        choice = _choose(subject, run, sources, mesh, options, like, asked)
+        choice = _choose(subject, run, sources, mesh, options, like, asked, tuple(small))
         analysed = time.perf_counter()
         fed = fed_sizes(choice.analysis, run.signature.feeds)
         if fed.clash is not None:
@@ -289,6 +289,7 @@ def _choose(
     options: Options,
     like: Mapping[str, int] | None,
     asked: bool,
+    small: tuple[Source, ...],
 ) -> Choice:
     sync, mode = options.config.batch.sync, options.config.random.mode
     request = Request(
@@ -308,7 +309,7 @@ def _choose(
     shapes = subject.shapes(sources, run)
     if like is not None:
         return repeat(subject.program, request, sources, shapes, like)
-    return choose(subject.program, request, sources, shapes)
+    return choose(subject.program, request, sources, shapes, small)
 
 
 def _place(fault: Exception) -> str:
