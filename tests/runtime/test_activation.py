@@ -84,6 +84,50 @@ def test_a_first_batch_that_is_too_small_does_not_keep_later_ones_whole(activati
     assert any(report.cut for report in told[1:])
 
 
+def updated_by_hand(x: Any) -> Any:
+    """A training step without an optimizer: the weights are assigned."""
+    weights = tf.get_variable("w", [3, 1], initializer=tf.ones_initializer())
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
+    return weights.assign(weights - 0.001 * tf.gradients(loss, weights)[0])
+
+
+@pytest.mark.parametrize("batch", ["constant", "drawn", "fed"])
+def test_an_update_by_hand_that_is_not_cut_is_told(batch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One sample, which is no batch to cut: whatever it comes from, the script trains, on one device."""
+    with activate(Options(cluster=Cluster.local(2))) as activation, tf.Graph().as_default(), tf.Session() as session:
+        dataset = tf.data.Dataset.from_tensors(ROWS[0]).repeat().batch(1, drop_remainder=True)
+        makers = {
+            "constant": lambda: tf.constant(ROWS[:1]),
+            "drawn": lambda: tf.data.make_one_shot_iterator(dataset).get_next(),
+            "fed": lambda: tf.placeholder(tf.float32, [None, 3]),
+        }
+        x = makers[batch]()
+        step = updated_by_hand(x)
+        session.run(tf.global_variables_initializer())
+        assert not any(report.renews for report in activation.reports)
+        session.run(step, {x: ROWS[:1]} if batch == "fed" else {})
+        assert activation.reports[-1].renews == {"w"}
+    said = capsys.readouterr().err
+    reasons = {
+        "constant": "nothing is fed or drawn that can be cut",
+        "drawn": "IteratorGetNext:0 always has one row",
+        "fed": "the batch has fewer samples than there are devices",
+    }
+    assert said.count("whale: one replica: ") == 1 and reasons[batch] in said
+
+
+def test_what_is_initialised_restored_or_counted_is_not_told(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    with activate(Options(cluster=Cluster.local(2))), tf.Graph().as_default(), tf.Session() as session:
+        weights = tf.get_variable("w", [3, 1])
+        rate, fed = tf.get_variable("rate", []), tf.placeholder(tf.float32, [])
+        step = tf.train.get_or_create_global_step()
+        session.run(tf.global_variables_initializer())
+        session.run([step.assign(step + 1), rate.assign(0.5 * fed), weights.assign(tf.ones([3, 1]))], {fed: 1.0})
+        saver = tf.train.Saver()
+        saver.restore(session, saver.save(session, str(tmp_path / "model")))
+    assert "whale:" not in capsys.readouterr().err
+
+
 def test_the_wrong_type_of_configuration_is_left_to_tensorflow_to_refuse(activation: Activation) -> None:
     wrong: Any = {"device_count": 2}
     assert activation.configure(wrong, None) is wrong

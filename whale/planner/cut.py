@@ -3,8 +3,10 @@
 Any choice is correct; they differ in how much of the work ends up on pieces. First all sources are cut on dim 0. Where
 that leaves much work whole, each source in turn is tried on dim 1 (time-major inputs, fed-back states; not the
 features of ``[None, 4]``: to cut those is not data parallelism, and pays little) and whole,
-and a choice that puts clearly more work on pieces is kept. The search is greedy, at most ``2 x sources + 1``
-propagations.
+and a choice that puts clearly more work on pieces is kept. Sources of which no work is on pieces (a fed vector of
+settings, taken apart one by one) are left whole. The search is greedy, at most ``2 x sources + 1`` propagations.
+
+The work that counts is all that depends on a source, cut or not: what is left whole is done by every device.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from whale.ir.placement import EACH, PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op, Phase, Program, TensorType, split_tensor
 from whale.sharding.propagate import Analysis, Request, Source, propagate
 from whale.sharding.residence import Residence, reside
-from whale.sharding.rules.state import on_variable
+from whale.sharding.rules.state import on_variable, writes_variable
 
 ENOUGH = 0.5
 """Part of the batch's work that must be on pieces for a run to be cut."""
@@ -32,6 +34,34 @@ known, and runs of one session should not be cut in different ways for nothing."
 _TYPICAL = 16
 """Stands for sizes that are not known before the run."""
 
+_PASSES = frozenset({"Identity", "StopGradient", "Cast"})
+"""Ops that hand a tensor on: to run them on pieces is no gain."""
+
+_SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+"""Ops that read a tensor's shape alone: what is made of it is no work on the samples."""
+
+_ROWS = {
+    **{f"{order}Segment{kind}": 0 for order in ("", "Unsorted") for kind in ("Sum", "Prod", "Min", "Max", "Mean")},
+    "ScatterNd": 1,
+    "TensorScatterAdd": 2,
+    "TensorScatterSub": 2,
+    "TensorScatterUpdate": 2,
+}
+"""By type of the ops that put rows into a table: the input that holds these. The rows are the work, not the table."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """A source that is left whole."""
+
+    tensor: str
+    """The source."""
+    reason: str
+    """Why it is not cut."""
+    culprit: Op | None = None
+    """The op that would need it whole; ``declined`` says why."""
+    declined: str = ""
+
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
@@ -42,9 +72,11 @@ class Choice:
     residence: Residence
     """Where every op runs."""
     on_pieces: float
-    """Part of the work that depends on the batch and runs on pieces, 0 to 1."""
+    """Part of the work that depends on a source, cut or not, and runs on pieces, 0 to 1."""
     worst: Op | None
     """The op that keeps most work whole."""
+    left: tuple[Left, ...] = ()
+    """The sources that are not cut."""
 
     @property
     def worthwhile(self) -> bool:
@@ -53,7 +85,11 @@ class Choice:
 
 
 def choose(
-    program: Program, request: Request, sources: tuple[Source, ...], shapes: Mapping[str, tuple[int | None, ...]]
+    program: Program,
+    request: Request,
+    sources: tuple[Source, ...],
+    shapes: Mapping[str, tuple[int | None, ...]],
+    small: tuple[Source, ...] = (),
 ) -> Choice:
     """Finds what to cut.
 
@@ -62,22 +98,67 @@ def choose(
         request: ops and feeds of the run.
         sources: candidates, each on dim 0.
         shapes: sizes of the candidates' values where known (None for an unknown dim), by tensor.
+        small: sources of fewer samples than there are devices, which are not cut.
     """
-    best = attempt(program, request, sources)
-    if best.on_pieces >= GOOD:
-        return best
+    every = frozenset(s.tensor for s in (*sources, *small))
+    left = [Left(s.tensor, "it has fewer samples than there are devices") for s in small]
+    best = attempt(program, request, sources, every)
     current = list(sources)
-    for source in sources:
+    idle = _idle(best, request)
+    if idle:
+        busy = [s for s in sources if s.tensor not in idle]
+        found = attempt(program, request, tuple(busy), every)
+        if busy and found.on_pieces >= best.on_pieces:
+            left.extend(_left(t, "none of its work would be on pieces", idle[t], best) for t in idle)
+            best, current = found, busy
+    if best.on_pieces >= GOOD:
+        return dataclasses.replace(best, left=tuple(left))
+    for source in list(current):
         declared = request.feeds.get(source.tensor) or program.tensor(source.tensor)
         features = _has_features(declared)
         for option in _options(source, shapes.get(source.tensor, ()), declared):
-            if features and option is not None:
+            # What every copy draws for itself has no whole that is every copy's.
+            if (features and option is not None) or (option is None and source.tensor in request.drawn):
                 continue
             trial = [option if s.tensor == source.tensor else s for s in current]
-            found = attempt(program, request, tuple(s for s in trial if s is not None))
+            found = attempt(program, request, tuple(s for s in trial if s is not None), every)
             if found.on_pieces > best.on_pieces + BETTER:
+                if option is None:
+                    left.append(_left(source.tensor, "more work is on pieces without", best.worst, best))
                 best, current = found, [s for s in trial if s is not None]
-    return best
+    if best.worst is None and left:
+        best = dataclasses.replace(best, worst=left[-1].culprit)
+    return dataclasses.replace(best, left=tuple(left))
+
+
+def _left(tensor: str, reason: str, culprit: Op | None, before: Choice) -> Left:
+    """A source left whole, with what the op at fault said where the source was cut."""
+    declined = before.analysis.decisions[culprit.name].declined if culprit is not None else ""
+    return Left(tensor, reason, culprit, declined)
+
+
+def _idle(choice: Choice, request: Request) -> dict[str, Op | None]:
+    """The sources of whose pieces nothing is computed, with the first op that takes each whole.
+
+    What every copy draws for itself is none: there is no whole to leave it.
+    """
+    batches, facts = choice.analysis.batches, choice.analysis.facts
+    busy: set[int] = set()
+    takers: dict[int, Op] = {}
+    for op in choice.analysis.order.ops:
+        read = (facts[t].sharded for t in op.inputs if t in facts)
+        roots = {batches.find(cut.batch) for cut in read if cut is not None}
+        if _is_on_pieces(op, choice.analysis):
+            busy.update(roots if op.type not in _PASSES and op.type not in _SIZES else ())
+        elif choice.analysis.decisions[op.name].declined:
+            for root in roots:
+                takers.setdefault(root, op)
+    found: dict[str, Op | None] = {}
+    for source in choice.analysis.sources:
+        cut = facts[source.tensor].sharded if source.tensor in facts else None
+        if cut is not None and source.tensor not in request.drawn and batches.find(cut.batch) not in busy:
+            found[source.tensor] = takers.get(batches.find(cut.batch))
+    return found
 
 
 def repeat(
@@ -97,7 +178,7 @@ def repeat(
         declared = request.feeds.get(source.tensor) or program.tensor(source.tensor)
         options = [source, *_options(source, shapes.get(source.tensor, ()), declared)]
         chosen.extend(option for option in options if option is not None and option.dim == dim)
-    return attempt(program, request, tuple(chosen))
+    return attempt(program, request, tuple(chosen), frozenset(s.tensor for s in sources))
 
 
 def _options(source: Source, shape: tuple[int | None, ...], declared: TensorType) -> list[Source | None]:
@@ -116,51 +197,53 @@ def _has_features(declared: TensorType) -> bool:
     return real and len(shape) == 2 and shape[0] is None and shape[1] is not None
 
 
-def attempt(program: Program, request: Request, sources: tuple[Source, ...]) -> Choice:
-    """Propagates one choice of sources."""
+def attempt(program: Program, request: Request, sources: tuple[Source, ...], every: frozenset[str]) -> Choice:
+    """Propagates one choice of sources; ``every`` names all that batches enter by, cut or not."""
     analysis = propagate(request, sources)
-    return _rate(analysis, reside(program, analysis, request.feeds))
+    return _rate(analysis, reside(program, analysis, request.feeds), every - {s.tensor for s in sources})
 
 
-def _rate(analysis: Analysis, residence: Residence) -> Choice:
-    """How much of the work that depends on the batch is on pieces."""
+def _rate(analysis: Analysis, residence: Residence, whole_sources: frozenset[str]) -> Choice:
+    """How much of the work that depends on a source is on pieces.
+
+    An update is done once for all, however the batch is cut: what a variable holds afterwards is not counted on.
+    """
     cut = whole = rest = 0.0
-    tainted: set[str] = set()
-    worst: tuple[float, Op | None] = (0.0, None)
-    blame: dict[str, Op] = {}
+    blame: dict[str, Op | None] = {}
+    """By op that runs whole and depends on samples: the op that needs them whole; None where the source is whole."""
+    sums: dict[str, float] = {}
     for op in analysis.order.ops:
-        if op.phase is Phase.UPDATE:  # once for all, however the batch is cut
+        if op.phase is Phase.UPDATE:
             continue
-        decision = analysis.decisions[op.name]
-        if any(
-            isinstance(analysis.facts[t].placement, Sharded) or analysis.facts[t].placement in (PARTIAL, EACH)
-            for t in op.outputs_named()
-            if t in analysis.facts
-        ):
+        if _is_on_pieces(op, analysis):
             cut += weight(op, analysis)
             continue
         rest += weight(op, analysis) if _computes(op) else 0.0
-        culprit = next((blame[split_tensor(t)[0]] for t in op.inputs if split_tensor(t)[0] in tainted), None)
-        gathers = any(
-            w == REPLICATED and isinstance(analysis.facts[t].placement, Sharded)
-            for t, w in zip(op.inputs, decision.wants)
-        )
-        if culprit is None and gathers and decision.recipe == "copy":
-            culprit = op
+        came = [t for t in op.inputs if t in whole_sources or split_tensor(t)[0] in blame]
+        if _gathers(op, analysis) and not any(split_tensor(t)[0] in blame for t in came):
+            blame[op.name] = op
+        elif came and op.type not in _SIZES:
+            causes = (blame.get(split_tensor(t)[0]) for t in came)
+            blame[op.name] = next((cause for cause in causes if cause is not None), None)
+        else:
+            continue
+        work = weight(op, analysis)
+        if writes_variable(op.type):
+            known = [t for t in op.inputs if t in analysis.facts]
+            rows = [_elements(analysis.facts[t].dims) for t in known if t in came or analysis.facts[t].sharded]
+            work = min(work, max(rows, default=work))
+        whole += work
+        culprit = blame[op.name]
         if culprit is not None:
-            tainted.add(op.name)
-            blame[op.name] = culprit
-            whole += weight(op, analysis)
-    sums: dict[str, float] = {}
-    for name in tainted:
-        sums[blame[name].name] = sums.get(blame[name].name, 0.0) + weight(_op(analysis, name), analysis)
-    if sums:
-        name = max(sums, key=lambda n: sums[n])
-        worst = (sums[name], _op(analysis, name))
+            sums[culprit.name] = sums.get(culprit.name, 0.0) + work
+        if writes_variable(op.type):
+            del blame[op.name]
     if all(source.held for source in analysis.sources):  # nothing says that this is a batch but the work it makes
         whole = rest
+    worst = max(sums, key=lambda name: sums[name]) if sums else None
+    by_name = {op.name: op for op in analysis.order.ops}
     share = cut / (cut + whole) if cut else 0.0
-    return Choice(analysis, residence, share, worst[1])
+    return Choice(analysis, residence, share, by_name[worst] if worst is not None else None)
 
 
 def _computes(op: Op) -> bool:
@@ -168,8 +251,17 @@ def _computes(op: Op) -> bool:
     return op.phase is not Phase.UPDATE and op.type not in ("Const", "Identity") and not on_variable(op.type)
 
 
-def _op(analysis: Analysis, name: str) -> Op:
-    return next(op for op in analysis.order.ops if op.name == name)
+def _is_on_pieces(op: Op, analysis: Analysis) -> bool:
+    """Whether each copy computes a part of what an op makes."""
+    placements = (analysis.facts[t].placement for t in op.outputs_named() if t in analysis.facts)
+    return any(isinstance(p, Sharded) or p in (PARTIAL, EACH) for p in placements)
+
+
+def _gathers(op: Op, analysis: Analysis) -> bool:
+    """Whether an op has pieces put together, to run on the whole."""
+    decision = analysis.decisions[op.name]
+    wanted = zip(op.inputs, decision.wants)
+    return decision.recipe == "copy" and any(w == REPLICATED and analysis.facts[t].sharded for t, w in wanted)
 
 
 def weight(op: Op, analysis: Analysis) -> float:
@@ -181,6 +273,9 @@ def weight(op: Op, analysis: Analysis) -> float:
     if op.type in ("MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum") or op.type.startswith(("Conv", "Depthwise")):
         inputs = [_elements(analysis.facts[t].dims) for t in op.inputs if t in analysis.facts]
         total += (total * max(inputs, default=1.0) * min(inputs, default=1.0)) ** 0.5
+    rows = _ROWS.get(op.type)
+    if rows is not None and op.inputs[rows] in analysis.facts:
+        total = min(total, _elements(analysis.facts[op.inputs[rows]].dims))
     return total
 
 

@@ -19,7 +19,7 @@ from whale import _tf
 from whale.annotations.capture import capture
 from whale.annotations.checks import check_closed, check_nonempty, check_size
 from whale.annotations.state import Annotations, annotations_of
-from whale.annotations.variables import complete, variables_in
+from whale.annotations.variables import complete, trainable_names, variables_in
 from whale.errors import PlanError
 from whale.ir.plan import Plan as WholePlan
 from whale.ir.program import Program
@@ -299,6 +299,8 @@ class Binding:
         if like is None and prepared.trains:
             self.steps.begin(run, prepared)
         if like is None:
+            if report.renews:
+                report = dataclasses.replace(report, renews=report.renews & trainable_names(self.session.graph))
             self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else self._with_plan(report))
         return Plan(
             run.signature,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whale.errors import PlanError
 from whale.ir.program import Op, Phase
-from whale.planner.cut import Choice
+from whale.planner.cut import Choice, Left
 from whale.rewriter.mesh import Lowered, Mesh
 from whale.runtime.pipeline_text import order_lines, pipeline_lines
 from whale.runtime.pipelining import Pipelining
@@ -20,6 +20,13 @@ def why_whole(choice: Choice) -> str:
     decision = choice.analysis.decisions[worst.name]
     reason = decision.declined or "it needs the whole batch"
     return f"{_where(worst)}: {reason}"
+
+
+def _why_left(left: Left) -> str:
+    """Why a source is left whole."""
+    if left.culprit is None:
+        return left.reason
+    return f"{left.reason} ({_where(left.culprit)}: {left.declined or 'it needs the whole batch'})"
 
 
 def _where(op: Op) -> str:
@@ -84,6 +91,7 @@ def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh, unrolled: str = "")
         )
     if unrolled:
         lines.append(f"a copy of the graph per micro-batch, no loop: {unrolled}")
+    lines.extend(f"whole: {left.tensor} is not cut: {_why_left(left)}" for left in choice.left)
     whole = [(op, analysis.decisions[op.name]) for op in analysis.order.ops]
     for op, decision in whole:
         if decision.declined and op.phase is not Phase.UPDATE:

@@ -32,6 +32,7 @@ from whale.sharding.held import Variables
 from whale.sharding.propagate import Request, Source
 from whale.sharding.rules.control import CONTAINERS
 from whale.sharding.rules.state import writes_variable
+from whale.sharding.sources import DRAWS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +113,8 @@ def prepare(
     def stay(reason: str, small: bool = False, fed: FedSizes | None = None) -> tuple[Prepared, Report]:
         sent = senders(program, run.signature, shadow)
         prepared = Prepared(False, subject.written, small, subject.trains, fed or FedSizes(), sent=sent)
-        return prepared, Report(number, False, subject.trains, reason)
+        renews = frozenset[str]() if subject.trains or not subject.written else subject.renewed(run)
+        return prepared, Report(number, False, subject.trains, reason, renews=renews)
 
     copies = len(mesh.copies)
     backward = any(op.phase is Phase.BACKWARD for op in subject.ordered.ops)
@@ -150,11 +152,11 @@ def prepare(
                 )
                 if prepared.cut and not prepared.pinned:
                     return prepared, report
-            raise uncut(piped, "nothing is fed or drawn that can be cut")
-        return stay(few if tiny else "nothing is fed or drawn that can be cut", tiny)
+            raise uncut(piped, _nothing_to_cut(subject, run, mesh.local))
+        return stay(few if tiny else _nothing_to_cut(subject, run, mesh.local), tiny)
     try:
         asked = pipelining is None or pipelining.request.is_asked
-        choice = _choose(subject, run, sources, mesh, options, like, asked, piped is None)
+        choice = _choose(subject, run, sources, mesh, options, like, asked, piped is None, tuple(small))
         analysed = time.perf_counter()
         fed = fed_sizes(choice.analysis, run.signature.feeds)
         if fed.clash is not None:
@@ -230,6 +232,18 @@ def prepare(
             "communication.sparse_as_dense: rows are sent all the same; the numbers are those of dense sums",
         )
     return prepared, Report(number, True, subject.trains, "", lines, seconds, added, reduced)
+
+
+def _nothing_to_cut(subject: Subject, run: Run, local: bool) -> str:
+    """Why there is no source in a run, with what is drawn of one row, as the script's shapes say."""
+    said = "nothing is fed or drawn that can be cut"
+    drawn = [op for op in subject.ordered.ops if op.type in DRAWS]
+    components = [(t, kind.shape) for op in drawn for t, kind in zip(op.outputs_named(), op.outputs)]
+    single = next((t for t, shape in components if shape and shape[0] == 1 and t not in run.feeds), None)
+    if single is None:
+        return said
+    way = ": leave its number of rows open (no drop_remainder), and every replica draws its own" if local else ""
+    return f"{said}; {single} always has one row, which the script's shapes do not tell from other dims of one{way}"
 
 
 def senders(program: Program, signature: Signature, shadow: Shadow) -> tuple[str, ...]:
@@ -309,6 +323,7 @@ def _choose(
     like: Mapping[str, int] | None,
     asked: bool,
     filled: bool,
+    small: tuple[Source, ...],
 ) -> Choice:
     sync, mode = options.config.batch.sync, options.config.random.mode
     request = Request(
@@ -329,7 +344,7 @@ def _choose(
     shapes = subject.shapes(sources, run)
     if like is not None:
         return repeat(subject.program, request, sources, shapes, like)
-    return choose(subject.program, request, sources, shapes)
+    return choose(subject.program, request, sources, shapes, small)
 
 
 def _place(fault: Exception) -> str:

@@ -26,6 +26,8 @@ class Report:
     """Nodes added to the shadow graph."""
     bytes_reduced: int = 0
     """Bytes that one copy contributes to all-reduce, per run."""
+    renews: frozenset[str] = frozenset()
+    """Of a run that is not cut and applies no gradients: trainable variables that it updates by ops of its own."""
 
     def text(self) -> str:
         """The report as printed."""

@@ -12,8 +12,8 @@ from whale.runtime.signature import Run
 from whale.sharding.held import Variables, held, held_alike
 from whale.sharding.order import Order, order
 from whale.sharding.propagate import Source
-from whale.sharding.rules.state import written
-from whale.sharding.sources import candidates
+from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable, written
+from whale.sharding.sources import DRAWS, candidates
 
 FUNCTIONAL = frozenset(
     {
@@ -55,6 +55,26 @@ class Subject:
         """The shape of each source: that of the value fed, else what the script declares."""
         known = ((s.tensor, run.shapes.get(s.tensor) or self.program.tensor(s.tensor).shape or ()) for s in sources)
         return dict(known)
+
+    def renewed(self, run: Run) -> frozenset[str]:
+        """Variables that get a value made from samples or from what they held, as an optimizer of the script's own
+        does. One that is initialised, restored or set to a scalar that is fed is none."""
+        samples = {tensor for tensor, shape in run.shapes.items() if shape}
+        within: dict[str, frozenset[str]] = {}
+        """By op: the variables that its value depends on; the empty name stands for samples."""
+        found: set[str] = set()
+        for op in self.ordered.ops:
+            read = [_SAMPLES if t in samples else within.get(split_tensor(t)[0], _NOTHING) for t in op.inputs]
+            holder = holder_of(self.program.ops, op.inputs[0]) if writes_variable(op.type) and op.inputs else None
+            if holder is not None and any(not depends.isdisjoint((holder, "")) for depends in read[1:]):
+                found.add(holder)
+            own = frozenset([op.name]) if op.type in HOLDERS else _SAMPLES if op.type in DRAWS else _NOTHING
+            within[op.name] = own.union(*read)
+        return frozenset(found)
+
+
+_NOTHING: frozenset[str] = frozenset()
+_SAMPLES = frozenset([""])
 
 
 def subject_of(

@@ -137,3 +137,29 @@ def one_hot_in_place_of_lookup(tf, record, workdir):
     hidden = tf.nn.tanh(words + positions[None])
     loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.flatten(hidden), 1)[:, 0] - target))
     loop(tf, record, tf.train.AdagradOptimizer(0.1).minimize(loss), loss, tokens, target)
+
+
+@case()
+def large_table_beside_few_samples(tf, record, workdir):
+    """A table much larger than the rest of the work: what a step touches of it counts, and the batch is cut."""
+    tokens, target = placeholders(tf)
+    loss = bag(tf, tf.get_variable("table", [20000, 3]), tokens, target)
+    loop(tf, record, tf.train.AdamOptimizer(0.05).minimize(loss), loss, tokens, target)
+
+
+@case()
+def sampled_classes_of_a_large_vocabulary(tf, record, workdir):
+    """Noise contrastive estimation: the sampler is whole, products with the rows that it picks are not."""
+    center, context = tf.placeholder(tf.int32, [24]), tf.placeholder(tf.int32, [24, 1])
+    table, weights = (tf.get_variable(name, [5000, 16]) for name in ("table", "weights"))
+    rows = tf.nn.embedding_lookup(table, center)
+    biases = tf.get_variable("biases", [5000], initializer=tf.zeros_initializer())
+    loss = tf.reduce_mean(tf.nn.nce_loss(weights, biases, context, rows, 8, 5000))
+    train = tf.train.GradientDescentOptimizer(0.3).minimize(loss)
+    rng = np.random.default_rng(3)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(3):
+            feeds = {center: rng.integers(0, 5000, 24), context: rng.integers(0, 5000, (24, 1))}
+            record("loss", sess.run([loss, train], feeds)[0])
+        record_variables(tf, sess, record)

@@ -7,6 +7,7 @@ import pytest
 from tests.numerics.pipelines import models
 from tests.numerics.pipelines.compare import compare, on_one_device
 from tests.numerics.pipelines.scopes import Cut
+from whale.errors import PlanError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -52,3 +53,9 @@ def test_the_default_mode_of_an_annotated_script_is_local() -> None:
 def test_what_is_fed_is_cut_in_local_mode_too() -> None:
     """There is one feed, whatever the mode."""
     compare(models.fed(models.mlp), Cut(3, 4), mode="local")
+
+
+def test_draws_that_the_script_writes_as_one_row_are_refused_with_the_way_out() -> None:
+    """Dims of one cannot be told from such a batch: a sum over it looks like one over a dim that was broadcast."""
+    with pytest.raises(PlanError, match=r"always has one row.*no drop_remainder"):
+        compare(models.drawn(models.mlp, 1, 8, drop_remainder=True, copies=4), Cut(2, 2, 2), mode="local")
