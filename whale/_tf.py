@@ -93,6 +93,8 @@ def import_nodes(
 ) -> dict[str, Handle]:
     """Adds a serialized GraphDef to a graph's C graph without making a Python op.
 
+    A node that is named as a scope of nodes that are there gets another name in the C graph; its handle is what counts.
+
     Args:
         graph: the shadow graph.
         serialized: the GraphDef.
@@ -105,7 +107,7 @@ def import_nodes(
     """
     options = c_api_util.ScopedTFImportGraphDefOptions()
     c_api.TF_ImportGraphDefOptionsSetPrefix(options.options, "")
-    c_api.TF_ImportGraphDefOptionsSetUniquifyNames(options.options, False)
+    c_api.TF_ImportGraphDefOptionsSetUniquifyNames(options.options, True)
     c_api.TF_ImportGraphDefOptionsSetValidateColocationConstraints(options.options, False)
     for (name, index), output in inputs.items():
         c_api.TF_ImportGraphDefOptionsAddInputMapping(options.options, name, index, output)

@@ -129,3 +129,21 @@ def default_graph_reset(tf, record, workdir):
                 record("loss", sess.run([loss, train], {x: a, y: b})[0])
             record_variables(tf, sess, record)
             sess.close()
+
+
+@case()
+def named_as_a_scope(tf, record, workdir):
+    """An op made after a run under the name of a scope that has ops, as summaries of some libraries are."""
+    features, targets = plane(rows=14, width=4)
+    with tf.name_scope("losses"):
+        x, y, loss = model(tf)
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for a, b in batches(7, features, targets):
+            record("loss", sess.run([loss, train], {x: a, y: b})[0])
+        late = tf.identity(loss, name="losses/")
+        twice = tf.multiply(late, 2.0, name="losses/twice")
+        for a, b in batches(7, features, targets):
+            record("late", sess.run([late, twice, train], {x: a, y: b})[:2])
+        record_variables(tf, sess, record)
