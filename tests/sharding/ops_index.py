@@ -193,7 +193,7 @@ SEGMENTS = [
     ),
 ]
 
-TABLES = {"indices": INDEX, "strings": STRINGS, "summaries": SUMMARIES, "segments": SEGMENTS}
+TABLES = {"indices": INDEX, "split strings": STRINGS, "summaries": SUMMARIES, "segments": SEGMENTS}
 
 
 def _variable(tf: Any, resource: bool) -> Any:

@@ -24,6 +24,14 @@ def _layer(tf: Any, i: Inputs, op: Any, peephole: bool = True, steps: int = 3) -
     return second.h, second.cs[-1]
 
 
+def _layer_gradient(tf: Any, i: Inputs) -> Any:
+    """What tf.gradients asks of the older gradient op, asked of the newer one."""
+    inputs = dict(seq_len_max=tf.constant(3, tf.int64), x=tf.transpose(i.x, [1, 0, 2]), **_weights(tf, i, True))
+    inputs.update(cs_prev=i.x[:, 0], h_prev=i.y[:, 1])
+    made = tf.raw_ops.BlockLSTMV2(**inputs)
+    return tuple(tf.raw_ops.BlockLSTMGradV2(**inputs, **made._asdict(), cs_grad=made.cs, h_grad=made.h - 0.5))
+
+
 def _lstm_cell(tf: Any, i: Inputs) -> Any:
     return tf.raw_ops.LSTMBlockCell(x=i.x, cs_prev=i.y, h_prev=i.y * 0.5, **_weights(tf, i, True))[1:]
 
@@ -51,6 +59,7 @@ RECURRENT = [
         "BlockLSTM: of fewer steps", lambda tf, i: _layer(tf, i, tf.raw_ops.BlockLSTM, steps=2), (3, 4), gradient=False
     ),
     Row("BlockLSTMV2", lambda tf, i: _layer(tf, i, tf.raw_ops.BlockLSTMV2), (3, 4)),
+    Row("BlockLSTMGradV2", _layer_gradient, (3, 4), gradient=False),
     Row(
         "BlockLSTM: time is the batch",
         lambda tf, i: (
