@@ -246,7 +246,7 @@ def test_a_stage_without_a_path_to_the_loss_is_told() -> None:
     assert len(here(caught.value)) >= 2
 
 
-def test_a_stage_of_nothing_trainable_is_told() -> None:
+def test_a_stage_of_nothing_trainable_trains() -> None:
     x = batch()
     with wh.pipeline(num_micro_batch=2):
         with wh.stage():
@@ -255,9 +255,7 @@ def test_a_stage_of_nothing_trainable_is_told() -> None:
             hidden = tf.tanh(hidden, name="only")
         with wh.stage():
             loss = tf.reduce_mean(tf.layers.dense(hidden, 1))
-    with pytest.raises(PlanError, match=r"stage 1 'middle' .*Tanh 'only' at .*read no trainable variable") as caught:
-        train(x, loss)
-    assert here(caught.value)
+    train(x, loss)
 
 
 def test_more_stages_than_devices_are_told() -> None:
@@ -309,12 +307,13 @@ def test_ops_that_keep_the_batch_whole_are_named() -> None:
     x = batch()
     with wh.pipeline(num_micro_batch=2):
         with wh.stage():
-            whole = tf.linalg.inv(tf.matmul(x, x, transpose_a=True) + tf.eye(4), name="inverse")
+            pairs = tf.matmul(x, x, transpose_b=True)
+            whole = tf.reduce_sum(tf.linalg.inv(pairs + tf.eye(tf.shape(x)[0]), name="inverse"), 1, keepdims=True)
         with wh.stage():
             hidden = tf.layers.dense(whole, 8, name="wide")
         with wh.stage():
             loss = tf.reduce_mean(tf.layers.dense(hidden, 1))
-    with pytest.raises(PlanError, match=r"cannot be cut into 2 micro-batches|takes no part in training") as caught:
+    with pytest.raises(PlanError, match=r"cannot be cut into 2 micro-batches") as caught:
         train(x, loss)
     assert here(caught.value)
 

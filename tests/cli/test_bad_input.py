@@ -108,8 +108,8 @@ SCRIPTS = {
         "tf.contrib.gan does not exist in TensorFlow 2 at SCRIPT:3 fix: TF-GAN is its successor",
     ),
     "import of contrib": (
-        "from tensorflow.contrib import cudnn_rnn",
-        "module tensorflow.contrib.cudnn_rnn does not exist in TensorFlow 2 at SCRIPT:3 fix:",
+        "from tensorflow.contrib import resampler",
+        "module tensorflow.contrib.resampler does not exist in TensorFlow 2 at SCRIPT:3 fix:",
     ),
     "eager mode": (
         "tf.enable_eager_execution()",

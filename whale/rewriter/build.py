@@ -79,7 +79,7 @@ class Builder:
         node.input.extend(inputs)
         node.input.extend(f"^{c}" for c in controls)
         set_attributes(node, attrs)
-        self.shadow.add(node, self._origin(place), key)
+        self.shadow.add(node, self._origin(place, op_type), key)
         return f"{node.name}:0"
 
     def named(self, place: Place, name: str, op_type: str, inputs: Sequence[str], attrs: Mapping[str, Any]) -> None:
@@ -87,10 +87,12 @@ class Builder:
         node = node_def_pb2.NodeDef(op=op_type, device=place.device, name=name)
         node.input.extend(inputs)
         set_attributes(node, attrs)
-        self.shadow.add(node, self._origin(place))
+        self.shadow.add(node, self._origin(place, op_type))
 
-    def _origin(self, place: Place) -> Origin:
-        return Origin(place.op, place.replica) if self.mesh is None else self.mesh.origin(place.op, place.replica)
+    def _origin(self, place: Place, op_type: str) -> Origin:
+        if self.mesh is None:
+            return Origin(place.op, place.replica, own=op_type)
+        return self.mesh.origin(place.op, place.replica, op_type)
 
     def const(self, place: Place, value: Any, dtype: str) -> str:
         """A small constant."""

@@ -108,9 +108,9 @@ class Mesh:
         replica, micro_batch = divmod(copy, self.pipeline.micro_batches)
         return f"replica_{replica}/micro_batch_{micro_batch}"
 
-    def origin(self, op: str, copy: int) -> Origin:
-        """Where a node of a copy comes from."""
-        return Origin(op, copy, self.of_first_replica.stop)
+    def origin(self, op: str, copy: int, own: str = "") -> Origin:
+        """Where a node of a copy comes from; ``own`` as in ``Origin``."""
+        return Origin(op, copy, self.of_first_replica.stop, own)
 
     @property
     def has_micro_batches(self) -> bool:

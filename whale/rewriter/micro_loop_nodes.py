@@ -266,7 +266,7 @@ class Loop:
         node.name = name or self.all.shadow.unique(f"{self.frame}/{hint}")
         node.input.extend(inputs)
         set_attributes(node, attrs)
-        self._add(node, Origin("", self.copy))
+        self._add(node, Origin("", self.copy, own=op_type))
         return node.name if many else f"{node.name}:0"
 
     def _add(self, node: node_def_pb2.NodeDef, origin: Origin) -> None:

@@ -28,6 +28,8 @@ class Origin:
     """The copy it belongs to."""
     micro_batches: int = 1
     """Copies that a replica has: one per micro-batch of a pipeline."""
+    own: str = ""
+    """The type of a node of Whale's own, which serves the op; empty for a copy of the op."""
 
     def __str__(self) -> str:
         replica, micro_batch = divmod(self.replica, self.micro_batches)

@@ -205,7 +205,7 @@ class _Ordering:
                 shadow = self.lowering.shadow
                 done.name = shadow.unique(f"{self.lowering.prefix}{self.lowering.mesh.label(first.copy)}/whale/{hint}")
                 done.input.extend(f"^{name}" for name in ends)
-                shadow.add(done, self.lowering.mesh.origin("", first.copy))
+                shadow.add(done, self.lowering.mesh.origin("", first.copy, "NoOp"))
                 for task in later:
                     for name in inside[task]:
                         if name in begins and self._may_wait(name):
@@ -221,7 +221,7 @@ class _Ordering:
         before.name = shadow.unique(f"{node.name}/whale/wait")
         before.attr["T"].CopyFrom(node.attr["T"])
         before.input.extend([node.input[0], f"^{done}"])
-        shadow.add(before, shadow.origins[node.name])
+        shadow.add(before, dataclasses.replace(shadow.origins[node.name], own="Identity"))
         node.input[0] = f"{before.name}:0"
 
     def _lives(self, name: str) -> bool:

@@ -226,7 +226,7 @@ class Binding:
         try:
             return _tf.run_session(self.session, options, feeds, fetches, targets, metadata)
         except tf.errors.OpError as error:
-            raise translate(error, self.shadow) from None
+            raise translate(error, self.shadow, self.program.ops) from None
 
     # -- plans -------------------------------------------------------------------------------------------------
 

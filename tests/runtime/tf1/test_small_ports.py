@@ -191,6 +191,34 @@ def test_the_correlation_of_all_values_seen(weighted: bool) -> None:
     np.testing.assert_allclose([found, updated], [expected, expected], rtol=1e-4)
 
 
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_sequences_of_similar_lengths_come_in_one_batch(as_dict: bool) -> None:
+    import tensorflow as tf1
+
+    lengths = np.array([1, 5, 2, 6, 1, 7, 5, 2], np.int32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        (length,) = tf.train.slice_input_producer([tf.constant(lengths)], num_epochs=1, shuffle=False)
+        sequence = tf.range(length)
+        given = {"s": sequence} if as_dict else [sequence]
+        found, batch = tf1.contrib.training.bucket_by_sequence_length(
+            length, given, 2, [4], dynamic_pad=True, allow_smaller_final_batch=True
+        )
+        padded = batch["s"] if as_dict else batch[0]
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        seen: list[int] = []
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                sizes, rows = session.run([found, padded])
+                assert len({size >= 4 for size in sizes}) == 1 and rows.shape == (len(sizes), max(sizes))
+                assert all(row[:size].tolist() == list(range(size)) for row, size in zip(rows, sizes))
+                seen += sizes.tolist()
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=20)
+    assert sorted(seen) == sorted(lengths.tolist())
+
+
 def test_epl_memory_profiler(tmp_path: pathlib.Path) -> None:
     from epl.profiler.memory_profiler_hook import MemoryProfilerHook
 

@@ -15,7 +15,6 @@ GONE_AREAS: Mapping[str, str] = {
     "bayesflow": _TFP,
     "boosted_trees": "use tf.estimator.BoostedTreesClassifier of TensorFlow 2.15",
     "checkpoint": "use tf.train.Checkpoint",
-    "cudnn_rnn": "its layers need cuDNN's TF1 kernels: use tf.nn.rnn_cell.LSTMCell with tf.nn.dynamic_rnn",
     "factorization": "its compiled kernels left TensorFlow with contrib: use scikit-learn",
     "ffmpeg": "use tf.audio.decode_wav or the tensorflow-io package",
     "gan": _TFGAN,

@@ -88,4 +88,12 @@ LEGACY_SEQ2SEQ = Area(
 
 CRF = Area("crf", sources=(f"{PORTS}.crf",), modules={"python.ops.crf": ""})
 
-SEQUENCE_AREAS = (RNN, SEQ2SEQ, LEGACY_SEQ2SEQ, CRF)
+CUDNN_RNN = Area(
+    "cudnn_rnn",
+    sources=(f"{PORTS}.cudnn_rnn",),
+    modules={"python.layers.cudnn_rnn": "", "python.ops.cudnn_rnn_ops": ""},
+    way_out="CudnnLSTM, CudnnGRU and their compatible cells are there; use tf.nn.rnn_cell cells with tf.nn.dynamic_rnn "
+    "for others",
+)
+
+SEQUENCE_AREAS = (RNN, SEQ2SEQ, LEGACY_SEQ2SEQ, CRF, CUDNN_RNN)

@@ -9,11 +9,17 @@ _ESTIMATOR = "tensorflow_estimator.python.estimator"
 
 TRAINING = Area(
     "training",
-    sources=(f"{PORTS}.hparams", "tf_slim.training.training", "tf_slim.training.evaluation"),
+    sources=(
+        f"{PORTS}.hparams",
+        f"{PORTS}.contrib_training",
+        "tf_slim.training.training",
+        "tf_slim.training.evaluation",
+    ),
     symbols={"FeedingQueueRunner": f"{_ESTIMATOR}.inputs.queues.feeding_queue_runner:_FeedingQueueRunner"},
     modules={
         "python.training.hparam": f"{PORTS}.hparams",
         "python.training.training": "",
+        "python.training.bucket_ops": "",
         "python.training.evaluation": "",
     },
     gone={
@@ -21,8 +27,6 @@ TRAINING = Area(
         for name in ("batch_sequences_with_states", "SequenceQueueingStateSaver", "NextQueuedSequenceBatch")
     }
     | {
-        "bucket": "batch with tf.data: Dataset.padded_batch after a filter",
-        "bucket_by_sequence_length": "use tf.data.experimental.bucket_by_sequence_length",
         "rejection_sample": "use tf.data.experimental.rejection_resample",
         "stratified_sample": "use tf.data.experimental.rejection_resample",
     },
