@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from whale.ir.placement import REPLICATED
-from whale.ir.program import split_tensor
+from whale.ir.program import Phase, split_tensor
 from whale.sharding.propagate import Analysis
 from whale.sharding.residence import Residence
 from whale.sharding.rules.control import CONTAINERS
+from whale.sharding.rules.state import on_variable
 
 
 def divided(analysis: Analysis, residence: Residence) -> frozenset[str]:
@@ -20,6 +21,7 @@ def divided(analysis: Analysis, residence: Residence) -> frozenset[str]:
             for tensor, want in zip(op.inputs, analysis.decisions[op.name].wants)
         )
     }
+    found.update(_own_sizes(analysis, residence))
     readers: dict[str, list[str]] = {}
     for op in analysis.order.ops:
         for tensor in op.inputs:
@@ -38,6 +40,23 @@ def divided(analysis: Analysis, residence: Residence) -> frozenset[str]:
         loops = {roots[name] for name in found if name in roots}
         found.update(name for name, root in roots.items() if root in loops)
     return frozenset(found)
+
+
+def _own_sizes(analysis: Analysis, residence: Residence) -> set[str]:
+    """What is worked out from the shapes of samples that every copy draws for itself: each draw may be padded to a
+    length of its own. It ends where copies exchange values, and at variables."""
+    found: set[str] = set()
+    for op in analysis.order.ops:
+        facts = [analysis.facts[tensor] for tensor in op.inputs]
+        if analysis.decisions[op.name].recipe.startswith("global_"):
+            own = any(fact.sharded is not None and analysis.is_drawn(fact.sharded.batch) for fact in facts)
+        else:
+            whole = all(fact.placement == REPLICATED for fact in facts)
+            pure = not (op.stateful or op.phase is Phase.UPDATE or on_variable(op.type))
+            own = whole and pure and any(split_tensor(tensor)[0] in found for tensor in op.inputs)
+        if own and residence.all(op.name):
+            found.add(op.name)
+    return found
 
 
 def _containers(analysis: Analysis, residence: Residence, divided: set[str]) -> set[str]:

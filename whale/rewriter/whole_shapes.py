@@ -47,7 +47,8 @@ def _whole_shape(lowering: Lowering, tensor: str, out: str, copy: int) -> str:
     build, fact = lowering.builder, lowering.fact(tensor)
     place, dtype = lowering.place(tensor, copy), lowering.dtype(tensor)
     cut = fact.sharded
-    if cut is None or fact.dims is None or tensor in lowering.sources:
+    at_home = tensor in lowering.sources and not lowering.entries.is_draw(tensor)
+    if cut is None or fact.dims is None or at_home:
         return build.shape(place, lowering.get(tensor, REPLICATED, copy), dtype, out)
     dims = fact.dims or ()
     if all(isinstance(d, int) for d in dims):

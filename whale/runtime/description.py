@@ -22,6 +22,11 @@ def why_whole(choice: Choice) -> str:
     return f"{_where(worst)}: {reason}"
 
 
+def why_not_again(op: Op) -> str:
+    """Why a run cannot be cut that takes padded draws apart again."""
+    return f"{_where(op)}: it needs the draws of all replicas together, and each may be padded to a length of its own"
+
+
 def _why_left(left: Left) -> str:
     """Why a source is left whole."""
     if left.culprit is None:

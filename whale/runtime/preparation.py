@@ -20,7 +20,7 @@ from whale.rewriter.loop_checks import Unloopable
 from whale.rewriter.lower import lower
 from whale.rewriter.mesh import Feed, Lowered, Mesh
 from whale.rewriter.shadow import Shadow
-from whale.runtime.description import plan_lines, uncut, why_whole
+from whale.runtime.description import plan_lines, uncut, why_not_again, why_whole
 from whale.runtime.fed_sizes import FedSizes, fed_sizes
 from whale.runtime.options import Options
 from whale.runtime.own_parallelism import already_parallel
@@ -28,6 +28,7 @@ from whale.runtime.pipelining import Pipelining
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature
 from whale.runtime.subject import Subject, subject_of
+from whale.sharding.draw_lengths import cut_again
 from whale.sharding.held import Variables
 from whale.sharding.propagate import Request, Source
 from whale.sharding.rules.control import CONTAINERS
@@ -166,6 +167,11 @@ def prepare(
             if piped is not None:
                 raise uncut(piped, why_whole(choice))
             return stay(why_whole(choice))
+        again = cut_again(choice.analysis, choice.residence)
+        if again is not None:
+            if piped is not None:
+                raise uncut(piped, why_not_again(again))
+            return stay(why_not_again(again))
         kept = [source.tensor for source in choice.analysis.sources if source.held]
         seen = [subject.renamed.get(t, t) for t in observe(kept)] if subject.trains else []
         merged = {after: merges.get(name, "") for name, after in zip(run.signature.fetches, subject.fetches)}
@@ -274,12 +280,16 @@ def _staged(subject: Subject, mesh: Mesh, pipelining: Pipelining) -> tuple[Subje
 def _whole_updates(subject: Subject, sources: tuple[Source, ...], run: Run, mesh: Mesh) -> dict[str, str]:
     """The ops that read rows of gradients for an update, where these rows are to be put together first.
 
+    Rows of draws that are padded to lengths of their own are put together and not taken apart again.
+
     With micro-batches, what an update does with rows (to add up equal ones) is done once, not for each of them. And
     where every copy draws a batch of the size that the script wrote, the script's means are each copy's own: a sum over
     the copies is averaged for it, and rows are scaled (``Totals.as_gradient``) before anything is done with them.
     """
     own = mesh.local and any(s.static is not None and s.tensor not in run.feeds for s in sources)
-    if not own and not mesh.has_micro_batches:
+    drawn = [subject.program.tensor(s.tensor).shape for s in sources if mesh.local and s.tensor not in run.feeds]
+    padded = any(shape is None or None in shape[1:] for shape in drawn)
+    if not own and not padded and not mesh.has_micro_batches:
         return {}
     backward = {op.name for op in subject.ordered.ops if op.phase is Phase.BACKWARD}
     read = {tensor for op in subject.ordered.ops for tensor in op.inputs}.union(subject.fetches)

@@ -73,6 +73,12 @@ class Analysis:
     """Results of ops that run whole, cut again afterwards."""
     own_frames: frozenset[str] = frozenset()
     """Loops over samples, which every copy goes through for its own: nothing may be exchanged in them."""
+    drawn: frozenset[str] = frozenset()
+    """Sources that every copy draws for itself."""
+
+    def is_drawn(self, batch: int) -> bool:
+        """Whether every copy draws its own samples of a batch. Other dims than the batch are then its own as well."""
+        return self.batches[batch].sources[0] in self.drawn
 
     def fact(self, tensor: str) -> Fact:
         """What is known of a tensor."""
@@ -132,6 +138,7 @@ def propagate(request: Request, sources: tuple[Source, ...]) -> Analysis:
             run.containers,
             frozenset(run.recut),
             loops.frames,
+            request.drawn,
         )
 
 

@@ -187,7 +187,7 @@ class _Residence:
         decision = self.analysis.decisions[op.name]
         if decision.recipe.startswith(("reduce_pieces", "mean_of_integers")) or self._recipe_at_home(op):
             return True
-        if decision.distributed or on_variable(op.type) or op.type == "Const":
+        if decision.distributed or on_variable(op.type) or op.type == "Const" or self._of_draws(op):
             return False
         frame = self.analysis.order.frame(op.name)
         merged = bool(frame) and frame[0] in self.merged_frames
@@ -249,15 +249,20 @@ class _Residence:
     def _recipe_at_home(self, op: Op) -> bool:
         """Whether the shape of a whole tensor is put together at home, and not by every copy from its own piece.
 
-        In a loop every copy does it: the loops of the copies need not wait for one another then.
+        In a loop every copy does it: the loops of the copies need not wait for one another then. So does every copy
+        that draws its own samples: each draw may be padded to a length of its own.
         """
         if not self.analysis.decisions[op.name].recipe.startswith("global_"):
             return False
-        cuts = [self.analysis.facts[tensor].placement for tensor in op.inputs]
-        counted = all(
-            isinstance(cut.outer, int) and isinstance(cut.inner, int) for cut in cuts if isinstance(cut, Sharded)
-        )
-        return not (self.analysis.order.frame(op.name) and counted)
+        cuts = [cut for cut in (self.analysis.facts[tensor].sharded for tensor in op.inputs) if cut is not None]
+        counted = all(isinstance(cut.outer, int) and isinstance(cut.inner, int) for cut in cuts)
+        return not ((self.analysis.order.frame(op.name) or self._of_draws(op)) and counted)
+
+    def _of_draws(self, op: Op) -> bool:
+        """Whether an op asks for the shape of what every copy draws for itself."""
+        cuts = (self.analysis.facts[tensor].sharded for tensor in op.inputs)
+        shape = self.analysis.decisions[op.name].recipe.startswith("global_")
+        return shape and any(cut is not None and self.analysis.is_drawn(cut.batch) for cut in cuts)
 
     def _demand_inputs(self, op: Op) -> None:
         for tensor in op.inputs:
