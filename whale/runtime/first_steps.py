@@ -24,25 +24,24 @@ MOST_TO_CHECK = 30_000
 class FirstSteps:
     """The checks of one session."""
 
-    def __init__(self, binding: Binding) -> None:
-        self._binding = binding
+    def __init__(self) -> None:
         self._seen: dict[Signature, Witness | str] = {}
         """For kinds of runs that were planned and not taken yet: what to compare, or why nothing is."""
         self._judged: set[Signature] = set()
 
-    def drawn(self, signature: Signature) -> tuple[str, ...]:
+    def drawn(self, binding: Binding, signature: Signature) -> tuple[str, ...]:
         """The tensors that must be observable in a run of some kind for it to be checked."""
-        mode = self._binding.options.config.check.mode
+        mode = binding.options.config.check.mode
         if mode == "off" or signature in self._judged:
             return ()
         self._judged.add(signature)
-        size = len(self._binding.program.ops) * len(self._binding.mesh.devices)
-        if self._binding.mesh.local:
+        size = len(binding.program.ops) * len(binding.mesh.devices)
+        if binding.mesh.local:
             self._seen[signature] = "every replica draws its own batch"
         elif mode == "auto" and size > MOST_TO_CHECK:
             self._seen[signature] = "the graph is large; check.mode = on checks it"
         else:
-            found = witness(self._binding.program, signature.fetches, signature.targets, signature.feeds, is_function)
+            found = witness(binding.program, signature.fetches, signature.targets, signature.feeds, is_function)
             self._seen[signature] = found
             return found.drawn
         return ()
@@ -55,6 +54,7 @@ class FirstSteps:
 
     def take(
         self,
+        binding: Binding,
         seen: Witness | str,
         plan: Plan,
         targets: Sequence[tf.Operation],
@@ -67,18 +67,17 @@ class FirstSteps:
 
         No lock is held: a batch may have to wait for a thread that fills a queue, and that for its first plan.
         """
-        binding = self._binding
         if plan.prepared.approximate:
             seen = "the plan is approximate by choice"
         if isinstance(seen, str) or not seen.compared:
-            self._announce(plan, Verdict(0, failure=seen if isinstance(seen, str) else ""))
+            self._announce(binding, plan, Verdict(0, failure=seen if isinstance(seen, str) else ""))
             return binding.run_plan(plan, targets, fetches, feeds, options, metadata)
         graph = binding.session.graph
         drawn = [graph.get_tensor_by_name(name) for name in seen.drawn]
         values = binding.observe(plan, feeds) if drawn else []
         fixed = [*feeds, *zip(drawn, values)]
-        verdict = self._compare(plan, seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
-        self._announce(plan, verdict)
+        verdict = self._compare(binding, plan, seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
+        self._announce(binding, plan, verdict)
         known = dict(zip(seen.drawn, values))
         rest = [t for t in fetches if t.name not in known]
         if verdict.mismatch:
@@ -90,9 +89,14 @@ class FirstSteps:
         return merged([t.name for t in fetches], known, results)
 
     def _compare(
-        self, plan: Plan, seen: Witness, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]]
+        self,
+        binding: Binding,
+        plan: Plan,
+        seen: Witness,
+        tensors: Sequence[tf.Tensor],
+        feeds: Sequence[tuple[tf.Tensor, Any]],
     ) -> Verdict:
-        binding, values = self._binding, list[list[Any]]()
+        values = list[list[Any]]()
         for dims in ({}, plan.prepared.cut_dims):
             try:
                 values.append(binding.run_plan(binding.plan([], tensors, feeds, like=dims), [], tensors, feeds))
@@ -103,9 +107,9 @@ class FirstSteps:
                 return Verdict(0, failure=what)  # a tensor that this step does not need; the step itself will say
         return compare(seen, *values)
 
-    def _announce(self, plan: Plan, verdict: Verdict) -> None:
+    def _announce(self, binding: Binding, plan: Plan, verdict: Verdict) -> None:
         line = verdict.line()
         if verdict.mismatch:
-            self._binding.announce(Report(plan.number, False, True, line))
+            binding.announce(Report(plan.number, False, True, line))
         else:
-            self._binding.announce(Report(plan.number, True, True, "", (line,)))
+            binding.announce(Report(plan.number, True, True, "", (line,)))
