@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow.compat.v1 as tf
 
 from whale.planner.witness import Witness, witness
-from whale.runtime.dynamic_check import Verdict, compare, merged
+from whale.runtime.dynamic_check import Verdict, compare, merged, size_of_sum
 from whale.runtime.plans import Plan
 from whale.runtime.report import Report
 from whale.runtime.signature import Signature
@@ -105,7 +105,24 @@ class FirstSteps:
                 if values:
                     return Verdict(0, mismatch=f"what can be computed whole cannot be computed cut ({what})")
                 return Verdict(0, failure=what)  # a tensor that this step does not need; the step itself will say
-        return compare(seen, *values)
+        verdict = compare(seen, *values)
+        if not verdict.mismatch:
+            return verdict
+        return compare(seen, *values, self._made_of(binding, seen, values[0], feeds))
+
+    def _made_of(
+        self, binding: Binding, seen: Witness, whole: Sequence[Any], feeds: Sequence[tuple[tf.Tensor, Any]]
+    ) -> list[float]:
+        """What compared tensors are made of: those that are sums may cancel to rounding, and then differ by all."""
+        graph = binding.session.graph
+        names = dict.fromkeys(name for pair in seen.sums if pair is not None for name in pair)
+        tensors = [graph.get_tensor_by_name(name) for name in names]
+        computed = binding.run_plan(binding.plan([], tensors, feeds, like={}), [], tensors, feeds) if tensors else []
+        values = dict(zip(names, computed))
+        return [
+            size_of_sum(value, values[pair[0]], values[pair[1]]) if pair is not None else 0.0
+            for value, pair in zip(whole, seen.sums)
+        ]
 
     def _announce(self, binding: Binding, plan: Plan, verdict: Verdict) -> None:
         line = verdict.line()
