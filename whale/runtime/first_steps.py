@@ -108,7 +108,7 @@ class FirstSteps:
         verdict = compare(seen, *values)
         if not verdict.mismatch:
             return verdict
-        return compare(seen, *values, self._made_of(binding, seen, values[0], feeds))
+        return compare(seen, *values, made_of=self._made_of(binding, seen, values[0], feeds))
 
     def _made_of(
         self, binding: Binding, seen: Witness, whole: Sequence[Any], feeds: Sequence[tuple[tf.Tensor, Any]]
