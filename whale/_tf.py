@@ -107,6 +107,7 @@ def import_nodes(
     """
     options = c_api_util.ScopedTFImportGraphDefOptions()
     c_api.TF_ImportGraphDefOptionsSetPrefix(options.options, "")
+    # A name that is also a scope of earlier ops is legal in a graph; an import that keeps all names refuses it.
     c_api.TF_ImportGraphDefOptionsSetUniquifyNames(options.options, True)
     c_api.TF_ImportGraphDefOptionsSetValidateColocationConstraints(options.options, False)
     for (name, index), output in inputs.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,6 +72,33 @@ def test_a_bound_session_goes_on_being_cut_after_closing(activation: Activation)
     with tf.Session() as other:
         other.run(tf.global_variables_initializer())
         assert devices_of_a_run(other, loss, {x: ROWS}) == 1
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_session_is_released_with_its_last_holder(closed: bool) -> None:
+    """As under plain TensorFlow: no collector of cycles is needed, also after a checked step and a callable."""
+    with activate(Options(cluster=Cluster.local(2), config=Config({"check.mode": "on"}), quiet=True)):
+        with tf.Graph().as_default() as graph:
+            x, loss, train = model()
+            initialise = tf.global_variables_initializer()
+        session = tf.Session(graph=graph)
+    session.run(initialise)
+    session.run([loss, train], {x: ROWS})
+    step = session.make_callable(loss, [x])
+    step(ROWS)
+    if closed:
+        session.close()
+    held = weakref.ref(session)
+    gc.disable()
+    try:
+        del session
+        assert held() is not None, "a callable holds its session"
+        binding = weakref.ref(held().whale_binding)
+        del step
+        assert held() is None
+        assert binding() is None, "the shadow graph goes with it"
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -15,7 +15,7 @@ from whale.config import Config
 from whale.ir.placement import REPLICATED
 from whale.planner.witness import Witness
 from whale.runtime.activation import Activation, activate
-from whale.runtime.dynamic_check import compare
+from whale.runtime.dynamic_check import compare, size_of_sum
 from whale.runtime.options import Options
 from whale.sharding import propagate
 
@@ -154,6 +154,47 @@ def test_a_batch_that_the_graph_holds_is_checked(picked: str, monkeypatch: pytes
         train_on_held(picked)
     (said,) = verdicts(activation)
     assert said.startswith("the check before the first update failed: '")
+
+
+def train_cancelling(factor: float) -> list[Any]:
+    """Trains nothing but a bias before a batch norm, whose gradient is zero but for rounding; values of it."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.set_random_seed(2)
+        x, y = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.float32, [None, 5])
+        hidden = dense(x, 5, "hidden")
+        mean, variance = tf.nn.moments(hidden, [0])
+        loss = tf.reduce_sum(y * (hidden - mean) * tf.rsqrt(variance + 1e-3))
+        (bias,) = [v for v in tf.trainable_variables() if "bias" in v.name]
+        step = bias.assign_sub(tf.gradients(loss, [bias])[0] * factor)
+        sess.run(tf.global_variables_initializer())
+        random = np.random.RandomState(1)
+        batches = [{x: random.randn(64, 4), y: random.randn(64, 5)} for _ in range(2)]
+        return [sess.run([loss, step], feeds)[:1] for feeds in batches] + [sess.run([bias])]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-4])
+def test_a_gradient_that_cancels_is_measured_by_its_summands(factor: float) -> None:
+    expected = train_cancelling(factor)
+    with activate(options()) as activation:
+        actual = train_cancelling(factor)
+    for (a,), (b,) in zip(expected, actual):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-4)
+    assert verdicts(activation)[0].startswith("checked: 1 tensor that updates read agree")
+
+
+def test_compare_measures_a_sum_by_what_it_is_made_of() -> None:
+    whole = np.float32([1e-6])
+    assert compare(seen(1), [whole], [-whole]).mismatch
+    assert not compare(seen(1), [whole], [-whole], [1.0]).mismatch
+    assert compare(seen(1), [whole], [whole + np.float32(1e-4)], [1.0]).mismatch
+
+
+def test_what_a_sum_is_made_of() -> None:
+    summands = np.float32([[1, -2], [-1, 2]])
+    assert size_of_sum(np.float32([0, 1]), np.float32([0, 1]), summands) == 3
+    assert size_of_sum(np.float32([[0.0, 0.5]]), np.float32([0, 1]), summands) == 1.5
+    assert size_of_sum(np.float32([0, 1]), np.float32(1), summands) == 0, "the sum was a factor"
+    assert size_of_sum(np.float32([0]), np.float32([0]), np.float32([np.nan])) == 0
 
 
 def test_what_cannot_be_had_without_a_side_effect_is_not_checked() -> None:

@@ -24,6 +24,12 @@ _COMPARABLE = frozenset({"float16", "bfloat16", "float32", "float64", "complex64
 
 _COARSE = frozenset({"float16", "bfloat16"})
 
+_SUMS = frozenset({"BiasAddGrad", "Sum"})
+"""Ops whose first input is added up, each element of it into one of theirs."""
+
+_SCALED = frozenset({"Identity", "Reshape", "Mul", "RealDiv", "Neg"})
+"""Ops of which the first output is the first input but for its shape and a factor."""
+
 _HANDLES = frozenset({"resource", "variant"})
 
 
@@ -39,6 +45,8 @@ class Witness:
     """For each compared tensor: the op that reads it."""
     coarse: bool = False
     """Whether the run computes in 16 bits somewhere."""
+    sums: tuple[tuple[str, str] | None, ...] = ()
+    """For each compared tensor that is a sum, up to a factor: that sum and what it adds up. None for others."""
 
 
 def witness(
@@ -106,7 +114,8 @@ class _Search:
             # It would be drawn for the check and again for the step.
             return Witness((), (), ())
         coarse = any(kind.dtype in _COARSE for op in self.order.ops for kind in op.outputs)
-        return Witness(tuple(compared), self._drawn(), tuple(compared.values()), coarse)
+        sums = tuple(self._sum(tensor) for tensor in compared)
+        return Witness(tuple(compared), self._drawn(), tuple(compared.values()), coarse, sums)
 
     def _classify_all(self) -> None:
         """Classifies until nothing changes: loops bring to their beginning what is only known at their end."""
@@ -148,6 +157,20 @@ class _Search:
         op = self.ops[name]
         inside = len(self.order.frame(name)) > (op.type in EXITS) or self.guards.tensor(tensor)
         return not inside and op.outputs[index].dtype in _COMPARABLE
+
+    def _sum(self, tensor: str) -> tuple[str, str] | None:
+        """The sum that a tensor is, up to its shape and a factor, and what it adds up."""
+        name, index = split_tensor(tensor)
+        while self._comparable(tensor) and index == 0:
+            op = self.ops[name]
+            if op.type in _SUMS:
+                summands = op.inputs[0]
+                return (tensor, summands) if self._comparable(summands) else None
+            if op.type not in _SCALED:
+                return None
+            tensor = op.inputs[0]
+            name, index = split_tensor(tensor)
+        return None
 
     def _drawn(self) -> tuple[str, ...]:
         """All outputs of drawing ops that the run reads, in data-flow order."""

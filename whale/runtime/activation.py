@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from types import TracebackType
 from typing import Any
 
@@ -16,7 +17,7 @@ from whale.config.setting import script_site
 from whale.errors import SessionError
 from whale.rewriter.keys import KeyAllocator
 from whale.runtime import graph_optimizer
-from whale.runtime.binding import Binding
+from whale.runtime.binding import Binding, alive
 from whale.runtime.callables import callable_from_options, make_callable_of
 from whale.runtime.in_force import InForce
 from whale.runtime.options import Options
@@ -131,24 +132,26 @@ def _checking(session: Any) -> Any:
 
 
 def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
-    """Methods of a bound session. They are its own, not its class's, so they stay when TensorFlow is restored."""
-    do_run = session._do_run
+    """Methods of a bound session. They are its own, not its class's, so they stay when TensorFlow is restored.
+
+    They do not hold it: it holds them, and is released with its last holder, as under plain TensorFlow.
+    """
+    kind, owner = type(session), weakref.ref(session)
 
     def _do_run(handle: Any, targets: Any, fetches: Any, feeds: Any, options: Any, metadata: Any) -> Any:
         if handle is not None:
-            return do_run(handle, targets, fetches, feeds, options, metadata)
+            return kind._do_run(alive(owner), handle, targets, fetches, feeds, options, metadata)
         pairs = [(ref.deref(), value) for ref, value in feeds.items()]
-        return session._do_call(binding.run, targets, fetches, pairs, options, metadata)
+        return alive(owner)._do_call(binding.run, targets, fetches, pairs, options, metadata)
 
     def make_callable(fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        return make_callable_of(session, run, fetches, feed_list, accept_options)
+        return make_callable_of(alive(owner), run, fetches, feed_list, accept_options)
 
     def from_options(callable_options: Any) -> Any:
-        return callable_from_options(session, run, callable_options)
-
-    set_up = session.partial_run_setup
+        return callable_from_options(alive(owner), run, callable_options)
 
     def partial_run_setup(fetches: Any, feeds: Any = None) -> Any:
+        session = alive(owner)
         binding.refresh()
         elements = [session.graph.as_graph_element(fetch) for fetch in tf.nest.flatten(fetches)]
         targets = [element for element in elements if isinstance(element, tf.Operation)]
@@ -160,7 +163,7 @@ def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
                 site=script_site(),
                 fix="use run instead of partial_run, or one device (--devices 1)",
             )
-        return set_up(fetches, feeds)
+        return kind.partial_run_setup(session, fetches, feeds)
 
     return {
         "_do_run": _do_run,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,7 +48,8 @@ class Binding:
     """What a Python session is bound to."""
 
     def __init__(self, session: Any, options: Options, keys: KeyAllocator, announce: Callable[[Report], None]) -> None:
-        self.session = session
+        # Its owner, which nothing here keeps alive: a session that goes out of scope is released at once.
+        self._session = weakref.ref(session)
         self.options = options
         self.announce = announce
         plan = options.plan()
@@ -74,8 +76,17 @@ class Binding:
         """The plan that was searched for the graph, where its strategy is left to Whale."""
         self.steps = StepTimes()
         self._lock = threading.RLock()
-        self.mirrors = Mirrors(self.shadow, lambda targets: self._step(None, {}, [], targets, None), self._lock)
-        self._first_steps = FirstSteps(self)
+        self.mirrors = Mirrors(self.shadow, self._lock)
+        self._first_steps = FirstSteps()
+
+    @property
+    def session(self) -> Any:
+        """The session; whoever runs it holds it.
+
+        Raises:
+            RuntimeError: it is gone.
+        """
+        return alive(self._session)
 
     # -- the user's graph --------------------------------------------------------------------------------------
 
@@ -167,7 +178,7 @@ class Binding:
         plan = self.plan(targets, fetches, feeds)
         seen = self._first_steps.due(plan, feeds)
         if seen is not None:
-            return self._first_steps.take(seen, plan, targets, fetches, feeds, options, metadata)
+            return self._first_steps.take(self, seen, plan, targets, fetches, feeds, options, metadata)
         with self.steps.timed(plan.prepared):
             return self.run_plan(plan, targets, fetches, feeds, options, metadata)
 
@@ -184,14 +195,14 @@ class Binding:
         try:
             if not plan.prepared.cut:
                 return self.verbatim(targets, fetches, feeds, options, metadata, plan.sent)
-            self.mirrors.bring_into_step(plan.prepared.mirrored)
+            self.mirrors.bring_into_step(plan.prepared.mirrored, self._run_targets)
             return self._step(options, self._fed(plan, feeds), plan.fetches, plan.targets, metadata)
         finally:
             self.mirrors.fell_behind(plan.prepared.writes)
 
     def observe(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> list[Any]:
         """What a run of a plan draws, drawn without the rest of the run."""
-        self.mirrors.bring_into_step(plan.prepared.mirrored)
+        self.mirrors.bring_into_step(plan.prepared.mirrored, self._run_targets)
         return self._step(None, self._fed(plan, feeds), plan.observed, plan.sent, None)
 
     def _fed(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> dict[Any, Any]:
@@ -209,9 +220,11 @@ class Binding:
         sent: Sequence[Any],
     ) -> list[Any]:
         """The user's own ops, on the first device; ``sent`` are the nodes that send random ops their inputs."""
-        values = {_output(t): v for t, v in feeds}
-        handles = [*(o._c_op for o in targets), *sent]
-        return self._step(options, values, [_output(t) for t in fetches], handles, metadata)
+        # Not the user's handles: an op that is named as an earlier scope has another name in the shadow graph.
+        output = self.shadow.output
+        values = {output(t.name): v for t, v in feeds}
+        handles = [*(self.shadow.handles[o.name] for o in targets), *sent]
+        return self._step(options, values, [output(t.name) for t in fetches], handles, metadata)
 
     def senders(
         self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Sequence[tf.Tensor]
@@ -221,6 +234,9 @@ class Binding:
             tuple(t.name for t in fetches), tuple(o.name for o in targets), tuple(t.name for t in feeds), ()
         )
         return [self.shadow.handles[name] for name in senders(self.program, names, self.shadow)]
+
+    def _run_targets(self, targets: Sequence[Any]) -> None:
+        self._step(None, {}, [], targets, None)
 
     def _step(self, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> list[Any]:
         try:
@@ -287,7 +303,7 @@ class Binding:
                 number,
                 like=like,
                 merges=merges,
-                observe=lambda held: () if like is not None else self._first_steps.drawn(run.signature, held),
+                observe=lambda held: () if like is not None else self._first_steps.drawn(self, run.signature, held),
                 pipelining=self._pipelining,
                 variables=variables_in(self.session.graph),
             )
@@ -315,6 +331,18 @@ class Binding:
         )
 
 
+def alive(session: weakref.ref[Any]) -> Any:
+    """The session of a weak reference.
+
+    Raises:
+        RuntimeError: it is gone.
+    """
+    found = session()
+    if found is None:
+        raise RuntimeError("The session was released: nothing held it any more.")
+    return found
+
+
 def _value(feed: Feed, value: Any, shares: Sequence[int]) -> Any:
     """What is fed into the shadow graph for a value of the user's."""
     if feed.kind == "whole":
@@ -327,7 +355,3 @@ def _value(feed: Feed, value: Any, shares: Sequence[int]) -> Any:
     index = [slice(None)] * array.ndim
     index[feed.dim] = slice(offsets[feed.replica], offsets[feed.replica + 1])
     return array[tuple(index)]
-
-
-def _output(tensor: tf.Tensor) -> Any:
-    return tensor._as_tf_output()

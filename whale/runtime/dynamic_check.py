@@ -25,6 +25,11 @@ _NOTHING = 1e-3
 cancel to rounding have no size of their own."""
 
 
+_OF_SUMMANDS = 1e-2
+"""Nor by less than this part of the sum of the magnitudes that it adds up: what is left when summands cancel has their
+rounding errors, which are larger than those of adding, since the summands were computed themselves."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """What a comparison found."""
@@ -50,26 +55,46 @@ class Verdict:
         return f"checked: {self.compared} tensor{plural} that updates read agree whole and cut (to {self.worst:.1e})"
 
 
-def compare(seen: Witness, whole: Sequence[Any], cut: Sequence[Any]) -> Verdict:
+def compare(seen: Witness, whole: Sequence[Any], cut: Sequence[Any], made_of: Sequence[float] | None = None) -> Verdict:
     """Compares tensors computed whole and cut.
 
     Args:
         seen: what was compared.
         whole: the values on one device.
         cut: the values from pieces.
+        made_of: for each tensor, what its elements are made of (see ``size_of_sum``), where that was asked for.
     """
     worst, count = 0.0, len(seen.compared)
     least = _NOTHING * max((_size(np.asarray(value)) for value in whole), default=0.0)
-    for tensor, reader, left, right in zip(seen.compared, seen.readers, whole, cut):
+    sizes = made_of or [0.0] * count
+    for tensor, reader, left, right, made in zip(seen.compared, seen.readers, whole, cut, sizes):
         a, b = np.asarray(left), np.asarray(right)
         if a.shape != b.shape:
             return Verdict(count, worst, f"'{tensor}', read by '{reader}', has shape {b.shape} instead of {a.shape}")
-        difference = _difference(a, b, least)
         narrow = a.dtype.itemsize * (2 if a.dtype.kind != "c" else 1) <= 8
-        if difference > (_COARSE if seen.coarse else _SINGLE if narrow else _DOUBLE):
+        bound = _COARSE if seen.coarse else _SINGLE if narrow else _DOUBLE
+        difference = _difference(a, b, max(least, made * _OF_SUMMANDS))
+        if difference > bound:
             return Verdict(count, worst, f"'{tensor}', read by '{reader}', differs by {difference:.1e} of its size")
         worst = max(worst, difference)
     return Verdict(count, worst)
+
+
+def size_of_sum(compared: Any, total: Any, summands: Any) -> float:
+    """The size of what a tensor is made of: the mean over its elements of the summands' magnitudes, added up.
+
+    Args:
+        compared: the tensor: the sum, up to its shape and a factor.
+        total: the sum.
+        summands: what it adds up, each into one of its elements.
+    """
+    if np.size(compared) != np.size(total):
+        return 0.0  # the sum was a factor
+    magnitudes = np.abs(np.asarray(summands).astype(np.complex128))
+    size = float(magnitudes.sum()) / max(np.asarray(total).size, 1)
+    of_total = _size(np.asarray(total))
+    factor = _size(np.asarray(compared)) / of_total if of_total else 0.0
+    return size * factor if np.isfinite(size) else 0.0
 
 
 def merged(names: Sequence[str], known: Mapping[str, Any], computed: Sequence[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from whale.planner.witness import Witness, witness
-from whale.runtime.dynamic_check import Verdict, compare, merged
+from whale.runtime.dynamic_check import Verdict, compare, merged, size_of_sum
 from whale.runtime.pieces import NO_PIECES, Pieces, pieces_of
 from whale.runtime.plans import Plan
 from whale.runtime.report import Report
@@ -30,8 +30,7 @@ MOST_TO_CHECK = 30_000
 class FirstSteps:
     """The checks of one session."""
 
-    def __init__(self, binding: Binding) -> None:
-        self._binding = binding
+    def __init__(self) -> None:
         self._seen: dict[Signature, Witness | str] = {}
         """For kinds of runs that were planned and not taken yet: what to compare, or why nothing is."""
         self._judged: set[Signature] = set()
@@ -41,24 +40,25 @@ class FirstSteps:
         self._sides: dict[tuple[Signature, bool], list[Plan]] = {}
         """The plans that compute what is compared, whole and cut, for the next check."""
 
-    def drawn(self, signature: Signature, held: Sequence[str] = ()) -> tuple[str, ...]:
+    def drawn(self, binding: Binding, signature: Signature, held: Sequence[str] = ()) -> tuple[str, ...]:
         """The tensors that must be observable in a run of some kind for it to be checked.
 
         Args:
+            binding: whose checks these are.
             signature: the kind of run.
             held: tensors that are its batch though nothing is fed or drawn for them.
         """
-        mode = self._binding.options.config.check.mode
+        mode = binding.options.config.check.mode
         if mode == "off" or signature in self._judged:
             return ()
         self._judged.add(signature)
-        size = len(self._binding.program.ops) * len(self._binding.mesh.devices)
-        if self._binding.mesh.local:
+        size = len(binding.program.ops) * len(binding.mesh.devices)
+        if binding.mesh.local:
             self._seen[signature] = "every replica draws its own batch"
         elif mode == "auto" and size > MOST_TO_CHECK:
             self._seen[signature] = "the graph is large; check.mode = on checks it"
         else:
-            program = self._binding.program
+            program = binding.program
             found = witness(program, signature.fetches, signature.targets, signature.feeds, is_function, held)
             self._seen[signature] = found
             return found.drawn
@@ -74,6 +74,7 @@ class FirstSteps:
 
     def take(
         self,
+        binding: Binding,
         seen: Witness | str,
         plan: Plan,
         targets: Sequence[tf.Operation],
@@ -86,18 +87,17 @@ class FirstSteps:
 
         No lock is held: a batch may have to wait for a thread that fills a queue, and that for its first plan.
         """
-        binding = self._binding
         if plan.prepared.approximate:
             seen = "the plan is approximate by choice"
         if isinstance(seen, str) or not seen.compared:
-            self._announce(plan, Verdict(0, failure=seen if isinstance(seen, str) else ""))
+            self._announce(binding, plan, Verdict(0, failure=seen if isinstance(seen, str) else ""))
             return binding.run_plan(plan, targets, fetches, feeds, options, metadata)
         graph = binding.session.graph
         drawn = [graph.get_tensor_by_name(name) for name in seen.drawn]
         values = binding.observe(plan, feeds) if drawn else []
         fixed = [*feeds, *zip(drawn, values)]
-        verdict = self._compare(plan, seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
-        self._announce(plan, verdict)
+        verdict = self._compare(binding, plan, seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
+        self._announce(binding, plan, verdict)
         known = dict(zip(seen.drawn, values))
         rest = [t for t in fetches if t.name not in known]
         if verdict.mismatch:
@@ -109,24 +109,37 @@ class FirstSteps:
         return merged([t.name for t in fetches], known, results)
 
     def _compare(
-        self, plan: Plan, seen: Witness, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]]
+        self,
+        binding: Binding,
+        plan: Plan,
+        seen: Witness,
+        tensors: Sequence[tf.Tensor],
+        feeds: Sequence[tuple[tf.Tensor, Any]],
     ) -> Verdict:
-        binding, values = self._binding, list[list[Any]]()
+        values = list[list[Any]]()
         for dims in ({}, plan.prepared.cut_dims):
             try:
-                values.append(binding.run_plan(self._side(plan, tensors, feeds, dims), [], tensors, feeds))
+                values.append(binding.run_plan(self._side(binding, plan, tensors, feeds, dims), [], tensors, feeds))
             except tf.errors.OpError as error:
                 what = f"{type(error).__name__}: {str(error.message).splitlines()[0]}"
                 if values:
                     return Verdict(0, mismatch=f"what can be computed whole cannot be computed cut ({what})")
                 return Verdict(0, failure=what)  # a tensor that this step does not need; the step itself will say
-        return compare(seen, *values)
+        verdict = compare(seen, *values)
+        if not verdict.mismatch:
+            return verdict
+        return compare(seen, *values, made_of=self._made_of(binding, seen, values[0], feeds))
 
     def _side(
-        self, plan: Plan, tensors: Sequence[tf.Tensor], feeds: Sequence[tuple[tf.Tensor, Any]], dims: Mapping[str, int]
+        self,
+        binding: Binding,
+        plan: Plan,
+        tensors: Sequence[tf.Tensor],
+        feeds: Sequence[tuple[tf.Tensor, Any]],
+        dims: Mapping[str, int],
     ) -> Plan:
         """The plan for one side of a comparison: that of an earlier one, where it serves."""
-        binding, sides = self._binding, self._sides.setdefault((plan.signature, bool(dims)), [])
+        sides = self._sides.setdefault((plan.signature, bool(dims)), [])
         shapes = {tensor.name: tuple(np.shape(value)) for tensor, value in feeds}
         for side in sides:
             names = side.signature.feeds
@@ -136,10 +149,24 @@ class FirstSteps:
         sides.append(binding.plan([], tensors, feeds, like=dims))
         return sides[-1]
 
-    def _announce(self, plan: Plan, verdict: Verdict) -> None:
+    def _made_of(
+        self, binding: Binding, seen: Witness, whole: Sequence[Any], feeds: Sequence[tuple[tf.Tensor, Any]]
+    ) -> list[float]:
+        """What compared tensors are made of: those that are sums may cancel to rounding, and then differ by all."""
+        graph = binding.session.graph
+        names = dict.fromkeys(name for pair in seen.sums if pair is not None for name in pair)
+        tensors = [graph.get_tensor_by_name(name) for name in names]
+        computed = binding.run_plan(binding.plan([], tensors, feeds, like={}), [], tensors, feeds) if tensors else []
+        values = dict(zip(names, computed))
+        return [
+            size_of_sum(value, values[pair[0]], values[pair[1]]) if pair is not None else 0.0
+            for value, pair in zip(whole, seen.sums)
+        ]
+
+    def _announce(self, binding: Binding, plan: Plan, verdict: Verdict) -> None:
         line = f"with pieces of other sizes, {verdict.line()}" if plan.signature in self._told else verdict.line()
         self._told.add(plan.signature)
         if verdict.mismatch:
-            self._binding.announce(Report(plan.number, False, True, line))
+            binding.announce(Report(plan.number, False, True, line))
         else:
-            self._binding.announce(Report(plan.number, True, True, "", (line,)))
+            binding.announce(Report(plan.number, True, True, "", (line,)))

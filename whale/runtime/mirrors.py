@@ -15,10 +15,9 @@ from whale.rewriter.shadow import Shadow
 class Mirrors:
     """Which mirrors of one session are in step with home, and the ops that bring them there."""
 
-    def __init__(self, shadow: Shadow, run: Callable[[Sequence[Any]], object], lock: threading.RLock) -> None:
-        """``run`` runs target handles of the shadow graph; ``lock`` guards the plans of the session."""
+    def __init__(self, shadow: Shadow, lock: threading.RLock) -> None:
+        """``lock`` guards the plans of the session."""
         self._shadow = shadow
-        self._run = run
         self._lock = lock
         self._in_step: set[str] = set()
         self._copying: dict[str, list[str]] = {}
@@ -31,8 +30,8 @@ class Mirrors:
         """Notes that nothing is known of any mirror."""
         self._in_step.clear()
 
-    def bring_into_step(self, variables: frozenset[str]) -> None:
-        """Copies variables that were written at home only to their mirrors."""
+    def bring_into_step(self, variables: frozenset[str], run: Callable[[Sequence[Any]], object]) -> None:
+        """Copies variables that were written at home only to their mirrors; ``run`` runs target handles."""
         behind = variables - self._in_step
         if not behind:
             return
@@ -42,7 +41,7 @@ class Mirrors:
                 return
             targets = [self._shadow.handles[n] for v in sorted(behind) for n in self._copying[v]]
             if targets:
-                self._run(targets)
+                run(targets)
             self._in_step |= behind
 
     def make(self, variables: frozenset[str], program: Program, mesh: Mesh) -> None:

@@ -59,6 +59,31 @@ def second_optimizer_late(tf, record, workdir):
 
 
 @case()
+def late_ops_named_as_scopes(tf, record, workdir):
+    """Ops, a variable and a training step that are made after a run and named as scopes that have ops."""
+    features, targets = plane(rows=20, width=4)
+    with tf.name_scope("model"):
+        x, y, loss = model(tf)
+        squares = tf.square(x, name="inner/squares")
+    with tf.name_scope("bias"):
+        moved = tf.reduce_sum(squares, axis=1)
+    first = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for a, b in batches(7, features, targets):
+            record("loss", sess.run([loss, first], {x: a, y: b})[0])
+        bias = tf.Variable(0.5, name="bias/")
+        sess.run(bias.initializer)
+        inner = tf.multiply(squares, 2.0, name="model/inner/")
+        late = tf.add(loss, tf.reduce_mean(tf.square(bias * moved - tf.reduce_sum(inner, axis=1))), name="model/")
+        record("names", [inner.op.name, late.op.name])
+        second = tf.train.GradientDescentOptimizer(0.01).minimize(late)
+        for a, b in batches(7, features, targets):
+            record("late", sess.run([late, second, inner], {x: a, y: b})[::2])
+        record_variables(tf, sess, record)
+
+
+@case()
 def evaluated_by_methods(tf, record, workdir):
     """Tensor.eval, Operation.run and Variable.eval/load with the default session."""
     features, targets = plane(rows=20, width=4)
