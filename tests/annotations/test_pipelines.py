@@ -312,7 +312,7 @@ def test_ops_that_keep_the_batch_whole_are_named() -> None:
         with wh.stage():
             hidden = tf.layers.dense(whole, 8, name="wide")
         with wh.stage():
-            loss = tf.reduce_mean(tf.layers.dense(hidden, 1))
+            loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, 1)))
     with pytest.raises(PlanError, match=r"cannot be cut into 2 micro-batches") as caught:
         train(x, loss)
     assert here(caught.value)

@@ -275,3 +275,29 @@ def draws_of_constant_shape(tf, record, workdir):
             record("evaluation", sess.run(loss, {x: features, y: targets, **flag}))
             record("act", sess.run(noisy, {x: features[:1], **flag}))
         record_variables(tf, sess, record)
+
+
+def conditional_in_a_conditional(tf, record, workdir):
+    """The inner predicate is computed outside, and both branches take means over the batch: what ``tf.case`` makes."""
+    x, y = inputs(tf)
+    chosen = tf.placeholder(tf.int32, [])
+    hidden = tf.layers.dense(x, 4)
+
+    def inner():
+        return tf.cond(tf.equal(chosen, 2), lambda: tf.reduce_mean(tf.abs(hidden)), lambda: tf.constant(0.0))
+
+    outside = tf.equal(chosen, 3)
+    penalty = tf.cond(tf.equal(chosen, 1), lambda: tf.reduce_mean(tf.square(hidden)), inner)
+    penalty += tf.cond(chosen > 2, lambda: tf.constant(0.0), lambda: tf.cond(outside, inner, lambda: penalty * 2.0))
+    branches = [
+        (tf.equal(chosen, 0), lambda: tf.reduce_mean(tf.square(hidden), 1, keepdims=True)),
+        (outside, lambda: y),
+    ]
+    fit(
+        tf,
+        record,
+        x,
+        y,
+        tf.layers.dense(hidden, 1) + penalty + tf.case(branches, lambda: x[:, :1]),
+        extra=(chosen, int),
+    )

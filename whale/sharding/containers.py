@@ -53,6 +53,8 @@ class Containers:
     """What all elements of a container share."""
     forced: set[str] = dataclasses.field(default_factory=set[str])
     """Containers whose elements must be whole."""
+    beside: dict[str, str] = dataclasses.field(default_factory=dict[str, str])
+    """By origin of a container of values: that of a container of containers that the same tensor may be."""
     changed: bool = False
     """Set when a placement was widened since it was last cleared."""
 
@@ -100,13 +102,33 @@ class Containers:
             self.changed = True
 
     def tie(self, *origins: str | None) -> str | None:
-        """One origin for containers that a tensor may be: their elements are cut alike, or all whole."""
+        """One origin for containers that a tensor may be: their elements are cut alike, or all whole.
+
+        Of a conditional in a conditional one branch hands values to the backward pass and the other a container of
+        values. Who reads knows which of them it reads (``holding``); they need not be cut alike.
+        """
         known = [o for o in origins if o is not None]
+        outer = [o for o in known if self._holds_containers(o)]
+        if 0 < len(outer) < len(known):
+            values = [o for o in known if o not in outer]
+            tied, other = self.tie(*values), self.tie(*outer)
+            assert tied is not None and other is not None, "both have an origin"
+            if self.beside.get(tied) != other:
+                self.beside[tied] = other
+                self.changed = True
+            return tied
         filled = [o for o in known if o in self.elements]
         if len({self.elements[o] for o in filled}) > 1:
             for origin in filled:
                 self.force(origin)
         return next(iter(filled or known), None)
+
+    def _holds_containers(self, origin: str) -> bool:
+        return origin in self.common and self.common[origin].origin is not None
+
+    def holding(self, origin: str, containers: bool) -> str:
+        """The origin of a container whose elements are, or are not, containers, where a tensor may be one of both."""
+        return self.beside.get(origin, origin) if containers else origin
 
     def force(self, origin: str) -> None:
         """Makes all elements whole: some op needs them so. A gradient's have the shapes of the forward ones."""

@@ -130,7 +130,8 @@ def read(add: int, value_out: int = 0) -> Rule:
     """A read of one element (``add`` = 0) or of a stack of them along dim 0 (``add`` = 1)."""
 
     def rule(call: Call) -> Decision:
-        origin = _origin(call, 0)
+        handles = call.op.outputs[value_out].dtype in ("variant", "resource")
+        origin = call.containers.holding(_origin(call, 0), handles)
         stored = call.containers.read(origin)
         placement: Placement = stored.on(stored.dim + add) if isinstance(stored, Sharded) else stored
         wants: list[Want] = [None if f.origin else REPLICATED for f in call.ins]
