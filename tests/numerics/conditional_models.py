@@ -279,25 +279,18 @@ def draws_of_constant_shape(tf, record, workdir):
 
 def conditional_in_a_conditional(tf, record, workdir):
     """The inner predicate is computed outside, and both branches take means over the batch: what ``tf.case`` makes."""
-    x, y = inputs(tf)
-    chosen = tf.placeholder(tf.int32, [])
-    hidden = tf.layers.dense(x, 4)
-
-    def inner():
-        return tf.cond(tf.equal(chosen, 2), lambda: tf.reduce_mean(tf.abs(hidden)), lambda: tf.constant(0.0))
-
-    outside = tf.equal(chosen, 3)
-    penalty = tf.cond(tf.equal(chosen, 1), lambda: tf.reduce_mean(tf.square(hidden)), inner)
-    penalty += tf.cond(chosen > 2, lambda: tf.constant(0.0), lambda: tf.cond(outside, inner, lambda: penalty * 2.0))
-    branches = [
-        (tf.equal(chosen, 0), lambda: tf.reduce_mean(tf.square(hidden), 1, keepdims=True)),
-        (outside, lambda: y),
-    ]
-    fit(
-        tf,
-        record,
-        x,
-        y,
-        tf.layers.dense(hidden, 1) + penalty + tf.case(branches, lambda: x[:, :1]),
-        extra=(chosen, int),
-    )
+    features, _ = plane(rows=8, width=3)
+    x = tf.placeholder(tf.float32, [None, 3])
+    step = tf.train.get_or_create_global_step()
+    hidden = tf.layers.dense(x, 3)
+    first, later = tf.equal(step, 1), step > 2
+    squares, sizes = lambda: tf.reduce_mean(tf.square(hidden)), lambda: tf.reduce_mean(tf.abs(hidden))
+    nothing = lambda: tf.constant(0.0)  # noqa: E731
+    loss = squares() + tf.cond(first, squares, lambda: tf.cond(later, sizes, nothing))
+    loss += tf.case([(first, squares), (later, sizes)], default=nothing)
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 7, 8, 6, 5):
+            record("loss", sess.run([loss, train], {x: features[:size]})[0])
+        record_variables(tf, sess, record)
