@@ -12,7 +12,7 @@ from whale.runtime.signature import Run
 from whale.sharding.held import Variables, held, held_alike
 from whale.sharding.order import Order, order
 from whale.sharding.propagate import Source
-from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable, written
+from whale.sharding.rules.state import HOLDERS, written
 from whale.sharding.sources import DRAWS, candidates
 
 FUNCTIONAL = frozenset(
@@ -65,9 +65,7 @@ class Subject:
         found: set[str] = set()
         for op in self.ordered.ops:
             read = [_SAMPLES if t in samples else within.get(split_tensor(t)[0], _NOTHING) for t in op.inputs]
-            holder = holder_of(self.program.ops, op.inputs[0]) if writes_variable(op.type) and op.inputs else None
-            if holder is not None and any(not depends.isdisjoint((holder, "")) for depends in read[1:]):
-                found.add(holder)
+            found.update(v for v in written(self.program.ops, op) if any(not d.isdisjoint((v, "")) for d in read[1:]))
             own = frozenset([op.name]) if op.type in HOLDERS else _SAMPLES if op.type in DRAWS else _NOTHING
             within[op.name] = own.union(*read)
         return frozenset(found)

@@ -16,7 +16,7 @@ from whale.sharding.branches import branches
 from whale.sharding.order import Order
 from whale.sharding.propagate import Source
 from whale.sharding.rules.source import RANDOM
-from whale.sharding.rules.state import HOLDERS, holder_of, writes_variable
+from whale.sharding.rules.state import HOLDERS, holder_of, written
 
 _PICKS = {"StridedSlice": (1, 2), "Slice": (1,), "Gather": (1,), "GatherV2": (1,), "ResourceGather": (1,)}
 """Ops that take rows out of their first input, with the inputs that say which rows."""
@@ -43,14 +43,14 @@ def held(order: Order, feeds: frozenset[str], variables: Variables) -> list[Sour
         variables: which of the variables are trained.
     """
     ops = {op.name: op for op in order.ops}
-    written = {holder_of(ops, op.inputs[0]) for op in order.ops if writes_variable(op.type) and op.inputs}
+    changed = {variable for op in order.ops for variable in written(ops, op)}
     apart = branches(order)
     outside = [op for op in order.ops if op.name not in apart and not order.frame(op.name)]
-    fixed = _fixed(order, feeds, {*written, *variables.trainable})
+    fixed = _fixed(order, feeds, {*changed, *variables.trainable})
     learned = _learned(order, feeds, variables.trainable)
     picks = [op for op in outside if _picks_rows(op, feeds, fixed, learned) and op.output() not in feeds]
     used = {holder_of(ops, op.inputs[0]) for op in picks}
-    reads = [op for op in outside if _reads(op, ops) in variables.local - written - used and op.output() not in feeds]
+    reads = [op for op in outside if _reads(op, ops) in variables.local - changed - used and op.output() not in feeds]
     chosen = {op.name for op in [*picks, *reads]}
     return _sources(op for op in outside if op.name in chosen)
 
