@@ -10,6 +10,7 @@ import numpy as np
 from whale.ir.program import Op, Shape, TensorType
 from whale.sharding.order import order
 from whale.sharding.propagate import Analysis, Request, Source, propagate
+from whale.sharding.rules.state import writes_variable
 
 
 def op(
@@ -22,9 +23,10 @@ def op(
     outputs: Sequence[TensorType] | None = None,
     **attrs: Any,
 ) -> Op:
-    """An op with one output, or with the outputs given."""
+    """An op with one output, or with the outputs given; one that writes takes its first input by reference."""
+    state = (0,) if writes_variable(op_type) else ()
     made = (TensorType(dtype, shape),) if outputs is None else tuple(outputs)
-    return Op(name, op_type, tuple(inputs), tuple(controls), made, attrs, b"")
+    return Op(name, op_type, tuple(inputs), tuple(controls), made, attrs, b"", state=state)
 
 
 def const(name: str, value: Any, dtype: str = "int32") -> Op:

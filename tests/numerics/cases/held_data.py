@@ -76,7 +76,8 @@ def settings_by_counter(tf, record, workdir):
     scales = tf.slice(table, [tf.cast(counter, tf.int32) % 4], [4])
     x = tf.random_normal([16, 8], seed=2)
     loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.dense(x, 32, tf.tanh), 4))) + tf.reduce_mean(scales)
-    train = tf.train.GradientDescentOptimizer(0.05).minimize(loss, counter)
+    with tf.control_dependencies([tf.train.GradientDescentOptimizer(0.05).minimize(loss), loss]):
+        train = tf.assign_add(counter, 1)
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         for _ in range(4):
