@@ -35,13 +35,14 @@ def device_functions(tf, record, workdir):
     x, y = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.float32, [None, 1])
     with tf.device(lambda op: "/cpu:0" if "Variable" in op.type else ""):
         w, v = tf.get_variable("w", [4, 5]), tf.get_variable("v", [5, 1])
+    with tf.colocate_with(w):
+        size = tf.reduce_sum(tf.square(tf.stop_gradient(w)))
+    with tf.device(lambda op: "/cpu:0"), tf.control_dependencies([size]):  # else its read and the update may race
         hidden = tf.nn.tanh(tf.matmul(x, w))
     with tf.device("/job:localhost/replica:0/task:0/device:CPU:0"):
         output = tf.matmul(hidden, v)
         with tf.device(None):
             error = output - y
-    with tf.colocate_with(w):
-        size = tf.reduce_sum(tf.square(tf.stop_gradient(w)))
     train_and_record(tf, record, x, y, tf.reduce_mean(tf.square(error)) + 0.01 * size)
 
 
