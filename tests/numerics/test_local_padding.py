@@ -13,7 +13,7 @@ import pytest
 import whale as wh
 from tests.numerics.process import start_tensorflow
 from whale.cluster import Cluster
-from whale.runtime.activation import activate
+from whale.runtime.activation import Activation, activate
 from whale.runtime.options import Options
 
 pytestmark = [
@@ -40,6 +40,16 @@ def sequences() -> Iterator[tuple[np.ndarray, int, float]]:
 @contextlib.contextmanager
 def no_stage() -> Iterator[None]:
     yield
+
+
+@contextlib.contextmanager
+def on_two_devices() -> Iterator[Activation]:
+    """Whale, and afterwards TensorFlow as it was: what the script said is forgotten."""
+    with activate(Options(cluster=Cluster.local(2), quiet=True)) as activation:
+        try:
+            yield activation
+        finally:
+            wh.shutdown()
 
 
 def trained(optimizer: str, copies: int, scopes: Any, unique: bool = False) -> list[Any]:
@@ -77,7 +87,7 @@ def trained(optimizer: str, copies: int, scopes: Any, unique: bool = False) -> l
 @pytest.mark.parametrize("scopes", [wh.replica, wh.pipeline], ids=["replicas", "stages"])
 def test_every_draw_has_a_length_of_its_own(optimizer: str, scopes: Any) -> None:
     expected = trained(optimizer, 2, None)
-    with activate(Options(cluster=Cluster.local(2), quiet=True)) as activation:
+    with on_two_devices() as activation:
         actual = trained(optimizer, 2, scopes)
     assert any(report.trains and report.cut for report in activation.reports)
     for got, wanted in zip(actual, expected):
@@ -86,7 +96,7 @@ def test_every_draw_has_a_length_of_its_own(optimizer: str, scopes: Any) -> None
 
 def test_what_needs_the_draws_together_and_apart_again_is_named() -> None:
     """Where one draw's words end among those of all is not known: nothing is taken apart by another draw's length."""
-    with activate(Options(cluster=Cluster.local(2), quiet=True)) as activation:
+    with on_two_devices() as activation:
         trained("sgd", 2, wh.replica, unique=True)
     (reason,) = {report.reason for report in activation.reports if report.trains}
     assert "test_local_padding.py:" in reason and "padded to a length of its own" in reason
