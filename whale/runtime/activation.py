@@ -57,7 +57,7 @@ class Activation:
     def bind(self, session: Any) -> None:
         """Gives a new session a shadow graph and methods that run it, unless it runs elsewhere than on our devices."""
         self.sessions += 1
-        if len(self.options.cluster.compute_devices) < 2 and not self._accumulates(session.graph):
+        if not self._rewrites(session.graph):
             if script().is_annotated:
                 session._do_run = _checking(session)
             return
@@ -71,10 +71,21 @@ class Activation:
             setattr(session, name, method)
         session.whale_binding = binding  # for whale.explain
 
-    def _accumulates(self, graph: tf.Graph) -> bool:
-        """Whether a graph is rewritten on one device too: it asks for micro-batches."""
-        request = requested(annotations_of(graph), self.options)
-        return self.options.plan().micro_batches > 1 or (request is not None and request.micro_batches > 1)
+    def _rewrites(self, graph: tf.Graph) -> bool:
+        """Whether a graph is rewritten: for several devices, or on one for the micro-batches that it asks for."""
+        return len(self.options.cluster.compute_devices) > 1 or self._parts(graph)[1] > 1
+
+    def _parts(self, graph: tf.Graph) -> tuple[int, int]:
+        """The number of stages and of micro-batches that a graph or the plan asks for."""
+        plan, request = self.options.plan(), requested(annotations_of(graph), self.options)
+        if request is None:
+            return max(len(plan.stages), 1), max(plan.micro_batches, 1)
+        return max(len(plan.stages or request.stages), 1), max(plan.micro_batches or request.micro_batches, 1)
+
+    def _copies(self, graph: tf.Graph) -> int:
+        """How many copies a training step has of an op: a loop over micro-batches holds one for all of them."""
+        devices, (stages, micro_batches) = len(self.options.cluster.compute_devices), self._parts(graph)
+        return devices if stages == 1 else max(devices // stages, 1) * micro_batches
 
     def configure(self, config: tf.ConfigProto | None, graph: tf.Graph | None) -> tf.ConfigProto | None:
         """The configuration of a session on our devices.
@@ -86,7 +97,8 @@ class Activation:
             return config  # TensorFlow says what is wrong with it
         devices = self.options.cluster.compute_devices
         on_gpus = all(d.kind == "GPU" for d in devices)
-        rewrites = len(devices) > 1 or self._accumulates(graph or tf.get_default_graph())
+        graph = graph or tf.get_default_graph()
+        rewrites = self._rewrites(graph)
         if not rewrites and not on_gpus:
             return config
         made = tf.ConfigProto()
@@ -99,7 +111,7 @@ class Activation:
         if rewrites:
             made.inter_op_parallelism_threads = made.inter_op_parallelism_threads or max(2 * len(devices), 4)
             made.allow_soft_placement = True
-            graph_optimizer.limit(made, graph, len(devices), on_gpus)
+            graph_optimizer.limit(made, graph, self._copies(graph), on_gpus)
         return made
 
     def _announce(self, report: Report) -> None:
