@@ -97,15 +97,19 @@ def test_random_streams_go_on_where_the_check_left_them() -> None:
     assert "agree" in verdicts(activation)[0]
 
 
-def test_a_wrong_rule_is_refuted_and_the_run_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule that adds up what every copy has summed over the whole batch makes gradients too large."""
+def break_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of biases are too large: every copy sums over the whole batch, and the copies' sums are added up."""
     right = propagate.RULES["BiasAddGrad"]
 
     def wrong(call: Any) -> Any:
         return dataclasses.replace(right(call), wants=(REPLICATED,))
 
-    expected = train()
     monkeypatch.setitem(propagate.RULES, "BiasAddGrad", wrong)
+
+
+def test_a_wrong_rule_is_refuted_and_the_run_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = train()
+    break_a_rule(monkeypatch)
     with activate(options("off")):
         unchecked = train()
     assert not np.allclose(unchecked[-1][1], expected[-1][1], rtol=1e-3), "the fault is one that matters"
@@ -118,6 +122,39 @@ def test_a_wrong_rule_is_refuted_and_the_run_not_cut(monkeypatch: pytest.MonkeyP
     assert said.startswith("the check before the first update failed: '")
     assert "bias" in said
     assert [r.cut for r in activation.reports if said in (r.reason, *r.lines)] == [False]
+
+
+def train_with_summaries() -> list[Any]:
+    """Trains, and fetches more in some steps than in others."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [None, 4])
+        loss = tf.reduce_mean(tf.square(dense(x, 3, "layer")))
+        step, norm = tf.train.GradientDescentOptimizer(0.1).minimize(loss), tf.norm(x)
+        sess.run([v.initializer for v in tf.global_variables()])
+        sess.run([v.assign(tf.fill(v.shape, 0.5)) for v in tf.trainable_variables()])
+        rows = np.random.RandomState(3).randn(8, 4)
+        return [sess.run([step, loss, *more], {x: rows})[1:2] for more in ([], [norm], [], [norm, x[0]])]
+
+
+def test_runs_that_update_alike_are_checked_once() -> None:
+    expected = train_with_summaries()
+    with activate(options()) as activation:
+        actual = train_with_summaries()
+    equal(expected, actual)
+    assert len([report for report in activation.reports if report.trains and report.seconds]) == 3
+    (said,) = verdicts(activation)
+    assert said.startswith("checked: 2 tensors")
+
+
+def test_what_one_run_refuted_is_cut_in_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = train_with_summaries()
+    break_a_rule(monkeypatch)
+    with activate(options()) as activation:
+        actual = train_with_summaries()
+    equal(expected, actual)
+    first, second, third = (report.reason for report in activation.reports if report.trains and not report.cut)
+    assert first.startswith("the check before the first update failed: '")
+    assert second == third == f"as for a kind of run before, {first}"
 
 
 def train_on_held(picked: str) -> list[Any]:

@@ -31,6 +31,7 @@ from whale.rewriter.shadow import Shadow
 from whale.rewriter.sizes import bounds
 from whale.runtime import collector
 from whale.runtime.first_steps import FirstSteps
+from whale.runtime.late_ops import LateOps
 from whale.runtime.messages import translate
 from whale.runtime.mirrors import Mirrors
 from whale.runtime.options import Options
@@ -78,6 +79,7 @@ class Binding:
         self._lock = threading.RLock()
         self.mirrors = Mirrors(self.shadow, self._lock)
         self._first_steps = FirstSteps()
+        self._late = LateOps()
 
     @property
     def session(self) -> Any:
@@ -101,7 +103,10 @@ class Binding:
                 return
             check_size(graph)
             with collector.paused():
+                before = self._captured.ops
                 self._captured = self.program = capture(graph, self._captured)
+                if self.steps.run is not None:
+                    self._late.note(op for name, op in self._captured.ops.items() if name not in before)
                 self._arrange()
                 staged = self._pipelining is not None and self._pipelining.staged
                 device = self._pipelining.device if self._pipelining is not None and staged else None
@@ -147,6 +152,18 @@ class Binding:
             return report
         self._told_of_plan = True
         return dataclasses.replace(report, lines=(*self.planned.lines, *report.lines))
+
+    def _tell(self, report: Report, signature: Signature) -> None:
+        """Announces what became of a kind of run; of those that differ by ops made anew, that there are such."""
+        late = self._late.found(signature)
+        if late is not None:
+            notice = self._late.notice(late)
+            if notice:
+                self.announce(Report(0, False, False, notice, notice=True))
+            return
+        if report.renews:
+            report = dataclasses.replace(report, renews=report.renews & trainable_names(self.session.graph))
+        self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else self._with_plan(report))
 
     def _check_graph(self) -> None:
         """Refuses a plan file that was made for another graph, at the first run that trains.
@@ -315,9 +332,7 @@ class Binding:
         if like is None and prepared.trains:
             self.steps.begin(run, prepared)
         if like is None:
-            if report.renews:
-                report = dataclasses.replace(report, renews=report.renews & trainable_names(self.session.graph))
-            self.announce(dataclasses.replace(report, reason=self._alone) if self._alone else self._with_plan(report))
+            self._tell(report, run.signature)
         return Plan(
             run.signature,
             number,

@@ -1,13 +1,14 @@
-"""First steps: each kind of training run is checked before its first update, and before its first on other pieces.
+"""First steps: what updates read is checked before the first update, and before the first on other pieces.
 
 A plan serves batches of many sizes. What holds where all pieces are alike need not where they differ by a row, or where
-one has a single row: the first step with such pieces is checked like the very first.
+one has a single row: the first step with such pieces is checked like the very first. Runs that compare the same tensors
+of the same batch ask the same question, whatever else they fetch: it is put once, and its answer holds for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,6 +24,9 @@ from whale.runtime.subject import is_function
 if TYPE_CHECKING:
     from whale.runtime.binding import Binding
 
+Question = Union[Signature, tuple[Witness, tuple[str, ...], tuple[tuple[str, int], ...]]]
+"""What is compared, what is fed, and which dims are cut; the kind of run itself, where nothing is compared."""
+
 MOST_TO_CHECK = 30_000
 """Ops times devices up to which the first step is checked by itself: beyond, the check takes more than some seconds."""
 
@@ -34,10 +38,12 @@ class FirstSteps:
         self._seen: dict[Signature, Witness | str] = {}
         """For kinds of runs that were planned and not taken yet: what to compare, or why nothing is."""
         self._judged: set[Signature] = set()
-        self._told: set[Signature] = set()
-        self._due: dict[tuple[Signature, Pieces], object] = {}
-        """Which pieces of a kind of run were met: by each, who met them first."""
-        self._sides: dict[tuple[Signature, bool], list[Plan]] = {}
+        self._told: set[Question] = set()
+        self._due: dict[tuple[Question, Pieces], object] = {}
+        """Which pieces a question was met with: by each, who met them first."""
+        self._refuted: dict[Question, Verdict] = {}
+        """Questions whose answer is that whole and cut differ."""
+        self._sides: dict[tuple[Question, bool], list[Plan]] = {}
         """The plans that compute what is compared, whole and cut, for the next check."""
 
     def drawn(self, binding: Binding, signature: Signature, held: Sequence[str] = ()) -> tuple[str, ...]:
@@ -65,12 +71,14 @@ class FirstSteps:
         return ()
 
     def due(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> Witness | str | None:
-        """What to compare before a run by this plan, or why nothing is: once for each kind of run and of pieces."""
+        """What to compare before a run by this plan, or why nothing is: once for each question and kind of pieces."""
         if not (plan.prepared.cut and plan.prepared.trains) or plan.signature not in self._seen:
             return None
         seen, own = self._seen[plan.signature], object()
+        question = _question(seen, plan)
         pieces = NO_PIECES if isinstance(seen, str) else pieces_of(plan.prepared, dict((t.name, v) for t, v in feeds))
-        return seen if self._due.setdefault((plan.signature, pieces), own) is own else None
+        first = self._due.setdefault((question, pieces), own) is own
+        return seen if first or question in self._refuted else None
 
     def take(
         self,
@@ -92,15 +100,22 @@ class FirstSteps:
         if isinstance(seen, str) or not seen.compared:
             self._announce(binding, plan, Verdict(0, failure=seen if isinstance(seen, str) else ""))
             return binding.run_plan(plan, targets, fetches, feeds, options, metadata)
+        question = _question(seen, plan)
+        if question in self._refuted:
+            self._announce(binding, plan, self._refuted[question], "as for a kind of run before")
+            binding.refuse(plan)
+            return binding.run_plan(binding.plan(targets, fetches, feeds), targets, fetches, feeds, options, metadata)
         graph = binding.session.graph
         drawn = [graph.get_tensor_by_name(name) for name in seen.drawn]
         values = binding.observe(plan, feeds) if drawn else []
         fixed = [*feeds, *zip(drawn, values)]
         verdict = self._compare(binding, plan, seen, [graph.get_tensor_by_name(name) for name in seen.compared], fixed)
-        self._announce(binding, plan, verdict)
+        self._announce(binding, plan, verdict, "with pieces of other sizes" if question in self._told else "")
+        self._told.add(question)
         known = dict(zip(seen.drawn, values))
         rest = [t for t in fetches if t.name not in known]
         if verdict.mismatch:
+            self._refuted[question] = verdict
             binding.refuse(plan)
         step = plan
         if drawn or verdict.mismatch:
@@ -119,7 +134,8 @@ class FirstSteps:
         values = list[list[Any]]()
         for dims in ({}, plan.prepared.cut_dims):
             try:
-                values.append(binding.run_plan(self._side(binding, plan, tensors, feeds, dims), [], tensors, feeds))
+                side = self._side(binding, plan, seen, tensors, feeds, dims)
+                values.append(binding.run_plan(side, [], tensors, feeds))
             except tf.errors.OpError as error:
                 what = f"{type(error).__name__}: {str(error.message).splitlines()[0]}"
                 if values:
@@ -134,12 +150,13 @@ class FirstSteps:
         self,
         binding: Binding,
         plan: Plan,
+        seen: Witness,
         tensors: Sequence[tf.Tensor],
         feeds: Sequence[tuple[tf.Tensor, Any]],
         dims: Mapping[str, int],
     ) -> Plan:
         """The plan for one side of a comparison: that of an earlier one, where it serves."""
-        sides = self._sides.setdefault((plan.signature, bool(dims)), [])
+        sides = self._sides.setdefault((_question(seen, plan), bool(dims)), [])
         shapes = {tensor.name: tuple(np.shape(value)) for tensor, value in feeds}
         for side in sides:
             names = side.signature.feeds
@@ -163,10 +180,16 @@ class FirstSteps:
             for value, pair in zip(whole, seen.sums)
         ]
 
-    def _announce(self, binding: Binding, plan: Plan, verdict: Verdict) -> None:
-        line = f"with pieces of other sizes, {verdict.line()}" if plan.signature in self._told else verdict.line()
-        self._told.add(plan.signature)
+    def _announce(self, binding: Binding, plan: Plan, verdict: Verdict, when: str = "") -> None:
+        line = f"{when}, {verdict.line()}" if when else verdict.line()
         if verdict.mismatch:
             binding.announce(Report(plan.number, False, True, line))
         else:
             binding.announce(Report(plan.number, True, True, "", (line,)))
+
+
+def _question(seen: Witness | str, plan: Plan) -> Question:
+    """What is asked of a run: which tensors agree, given what is fed and cut; of itself where nothing is compared."""
+    if isinstance(seen, str) or not seen.compared or plan.prepared.approximate:
+        return plan.signature
+    return seen, plan.signature.feeds, tuple(plan.prepared.cut_dims.items())

@@ -8,8 +8,8 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 from whale import _tf
 
 MOST_TWICE = 10_000
-"""Nodes of a step up to which the optimizer goes over it twice, as is TensorFlow's default. Once takes half of the time,
-which every kind of run pays before its first step (1.7 s at 6,000 nodes), and finds nearly all."""
+"""Nodes of a step up to which the optimizer goes over it twice, as is TensorFlow's default. Once takes half of the
+time, which every kind of run pays before its first step (1.7 s at 6,000 nodes), and finds nearly all."""
 
 MOST_NODES = 30_000
 """Nodes of a step above which the optimizer is left out. Its time grows faster than the graph does (two minutes for

@@ -29,7 +29,12 @@ class Report:
     renews: frozenset[str] = frozenset()
     """Of a run that is not cut and applies no gradients: trainable variables that it updates by ops of its own."""
 
+    notice: bool = False
+    """Whether ``reason`` is said of the script, not of a kind of run."""
+
     def text(self) -> str:
         """The report as printed."""
+        if self.notice:
+            return f"whale: {self.reason}"
         head = f"whale: cut signature {self.number}:" if self.cut else f"whale: one replica: {self.reason}"
         return "\n".join([head, *(f"whale:   {line}" for line in self.lines)])
