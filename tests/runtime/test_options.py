@@ -101,7 +101,7 @@ def collectives(config: Config, monkeypatch: pytest.MonkeyPatch) -> tuple[int, i
     """How many buckets a training step has on two devices, and how many of them may be under way at once."""
     found: list[tuple[int, int]] = []
 
-    def watch(shadow: Shadow, roots: Any) -> None:
+    def watch(shadow: Shadow, roots: Any, ops: Any) -> None:
         nodes = [node for node in shadow.pending if node.op.startswith("Collective")]
         if nodes:
             groups = {shadow.integers[node.input[2].partition(":")[0]] for node in nodes}

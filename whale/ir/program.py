@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -86,6 +86,10 @@ class Op:
         """Name of an output tensor."""
         return f"{self.name}:{index}"
 
+    def described(self) -> str:
+        """The op as messages name it: by type, name and the user's line."""
+        return f"{self.type} '{self.name}'" + (f" at {self.site}" if self.site else "")
+
     def classified(self, phase: Phase, forward: str | None) -> Op:
         """The op with another phase and forward op.
 
@@ -99,6 +103,16 @@ class Op:
     def outputs_named(self) -> tuple[str, ...]:
         """Names of all output tensors."""
         return tuple(f"{self.name}:{i}" for i in range(len(self.outputs)))
+
+
+MOST_NAMED = 3
+"""Ops of a list that a message names."""
+
+
+def described(ops: Sequence[Op]) -> str:
+    """The first ops of a list, as messages name them, and how many more there are."""
+    more = f" and {len(ops) - MOST_NAMED} more" if len(ops) > MOST_NAMED else ""
+    return ", ".join(op.described() for op in ops[:MOST_NAMED]) + more
 
 
 @dataclasses.dataclass(frozen=True)

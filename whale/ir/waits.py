@@ -6,15 +6,17 @@ fault only where it leads through a collective; and these never stand inside a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from whale.errors import VerifyError
 
 SHOWN = 12
-"""Nodes of a cycle that a message names."""
+"""Names of a cycle's nodes that a message gives."""
 
 
-def check_waits(reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[str]]) -> None:
+def check_waits(
+    reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[str]], shown: Callable[[str], str] = str
+) -> None:
     """Checks that no collective waits, at some remove, for its own result.
 
     Nodes without prerequisites are taken away, one after another, until none is left but those in cycles and behind
@@ -24,6 +26,7 @@ def check_waits(reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[st
     Args:
         reads: the nodes that each node reads or waits for; nodes that are absent read nothing.
         groups: the members of each collective.
+        shown: what a message calls a node.
 
     Raises:
         VerifyError: a run would hang; the message names the nodes of each such cycle.
@@ -40,8 +43,8 @@ def check_waits(reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[st
     faults: list[str] = []
     for found in _components(kept):
         if not collectives.isdisjoint(found) and (len(found) > 1 or found[0] in kept[found[0]]):
-            shown = sorted(found, key=lambda name: name not in collectives)[:SHOWN]
-            faults.append(f"{len(found)} nodes wait for one another: {', '.join(shown)}")
+            named = dict.fromkeys(shown(name) for name in sorted(found, key=lambda name: name not in collectives))
+            faults.append(f"{len(found)} nodes wait for one another: {', '.join([*named][:SHOWN])}")
     if faults:
         raise VerifyError("\n  ".join(["collectives that would wait for themselves:", *faults]))
 

@@ -6,12 +6,9 @@ from collections.abc import Iterable
 
 from whale.errors import PlanError
 from whale.ir.flow import Flow, flow
-from whale.ir.program import Op, Phase, Program
+from whale.ir.program import MOST_NAMED, Op, Phase, Program, described
 from whale.ir.task_graphs import TaskGraphs
 from whale.sharding.rules.state import holder_of, on_variable, writes_variable
-
-MOST_NAMED = 3
-"""Ops that a message names of each kind of fault."""
 
 
 def check(program: Program, stages: TaskGraphs, is_asked: bool = True) -> None:
@@ -64,7 +61,7 @@ def check_gradients(program: Program, stages: TaskGraphs, written: Iterable[str]
     trained = [name for name in written if name in program.variables and program.variables[name].trainable]
     if trained:
         raise PlanError(
-            f"the run updates {_named(program.ops[name] for name in trained)}, and the graph has no gradients: a "
+            f"the run updates {described([program.ops[name] for name in trained])}, and the graph has no gradients: a "
             f"pipeline of {len(stages.stages)} stages needs its backward pass from tf.gradients",
             site=stages.stages[0].site,
             fix="train with an optimizer's minimize() or with tf.gradients, or take the stages out",
@@ -86,7 +83,7 @@ def _order_faults(edges: Flow, stages: TaskGraphs) -> list[str]:
             if source < target:
                 forth.add((source, target))
             else:
-                back.setdefault((source, target), []).append(f"{_named([edges.ops[producer]])} by {_named([op])}")
+                back.setdefault((source, target), []).append(f"{edges.ops[producer].described()} by {op.described()}")
     faults: list[str] = []
     for (source, target), reads in sorted(back.items()):
         what = "which reads from it in turn" if (target, source) in forth else "which comes before it in the script"
@@ -126,7 +123,7 @@ def _write_faults(program: Program, stages: TaskGraphs) -> list[str]:
             writers.setdefault(variable, {}).setdefault(stage, op)
     return [
         f"the variable '{variable}' is written by two stages: "
-        + ", ".join(f"{_named([op])} in stage {stage}" for stage, op in sorted(found.items()))
+        + ", ".join(f"{op.described()} in stage {stage}" for stage, op in sorted(found.items()))
         for variable, found in writers.items()
         if len(found) > 1
     ]
@@ -143,7 +140,7 @@ def _idle_faults(edges: Flow, stages: TaskGraphs) -> list[str]:
         if number in busy:
             continue
         own = [op for name, op in edges.ops.items() if stages.of[name] == number and op.phase is Phase.FORWARD]
-        what = f"its ops ({_named(own)}) have no path to the loss" if own else "it holds no op of the model"
+        what = f"its ops ({described(own)}) have no path to the loss" if own else "it holds no op of the model"
         faults.append(f"{stages.title(number)} takes no part in training: {what}")
     return faults
 
@@ -167,9 +164,3 @@ def _applies(op: Op) -> bool:
 def _initialiser(program: Program, variable: str) -> str | None:
     found = program.variables.get(variable)
     return found.initial_value if found is not None else None
-
-
-def _named(ops: Iterable[Op]) -> str:
-    listed = list(ops)
-    texts = [f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "") for op in listed[:MOST_NAMED]]
-    return ", ".join(texts) + (f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else "")

@@ -6,18 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
+from whale.ir.program import Op
 from whale.ir.verify import check_groups
 from whale.ir.waits import check_waits
 from whale.rewriter.shadow import Shadow
 
 
-def check_collectives(shadow: Shadow, roots: Iterable[str]) -> None:
+def check_collectives(shadow: Shadow, roots: Iterable[str], ops: Mapping[str, Op]) -> None:
     """Checks that a run reaches every member of each collective collected for it, and that none waits for itself.
 
     Args:
         shadow: with the run's nodes collected and not yet imported. Nodes imported earlier belong to other runs: none
             of them reads a new node, and no new node reads a collective of theirs.
         roots: the nodes that the run fetches and targets, tensor names allowed.
+        ops: the script's, by name: a message names those that the nodes are copies of or serve.
 
     Raises:
         VerifyError: it would hang, since a member is missing or waits for another's result.
@@ -36,7 +38,12 @@ def check_collectives(shadow: Shadow, roots: Iterable[str]) -> None:
     check_groups(reads, list(members.values()), devices, asked)
     for reader, waited in (*_stacks(nodes), *_streams(nodes)):
         reads.setdefault(reader, []).append(waited)
-    check_waits(reads, list(members.values()))
+
+    def shown(name: str) -> str:
+        op = ops.get(shadow.origins[name].op) if name in shadow.origins else ops.get(name)
+        return op.described() if op is not None else name
+
+    check_waits(reads, list(members.values()), shown)
 
 
 def _stacks(nodes: Mapping[str, NodeDef]) -> Iterator[tuple[str, str]]:

@@ -33,13 +33,9 @@ def check_loopable(analysis: Analysis) -> None:
             or decision.recipe in _ACROSS
             or (decision.recipe.startswith("global_") and _counts(analysis, op))
         ):
-            raise Unloopable(f"{_named(op)} takes all micro-batches together")
+            raise Unloopable(f"{op.described()} takes all micro-batches together")
         if op.type in RANDOM and analysis.order.frame(op.name) and not decision.distributed:
-            raise Unloopable(f"{_named(op)} draws for all micro-batches at once, in a loop of the script")
-
-
-def _named(op: Op) -> str:
-    return f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "")
+            raise Unloopable(f"{op.described()} draws for all micro-batches at once, in a loop of the script")
 
 
 def _counts(analysis: Analysis, op: Op) -> bool:

@@ -242,7 +242,7 @@ class _Ordering:
         """The ops whose values take several micro-batches before a task goes on, in the order of the graph."""
         names = {self.lowering.shadow.origins[name].op for name in self._gathers()}
         ops = [op for op in self.lowering.analysis.order.ops if op.name in names][:MOST_PLACES]
-        return tuple(f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "") for op in ops)
+        return tuple(op.described() for op in ops)
 
 
 def _bits(mask: int) -> Sequence[int]:

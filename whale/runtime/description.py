@@ -19,23 +19,21 @@ def why_whole(choice: Choice) -> str:
         return "no work depends on the batch"
     decision = choice.analysis.decisions[worst.name]
     reason = decision.declined or "it needs the whole batch"
-    return f"{_where(worst)}: {reason}"
+    return f"{worst.described()}: {reason}"
 
 
 def why_not_again(op: Op) -> str:
     """Why a run cannot be cut that takes padded draws apart again."""
-    return f"{_where(op)}: it needs the draws of all replicas together, and each may be padded to a length of its own"
+    return (
+        f"{op.described()}: it needs the draws of all replicas together, and each may be padded to a length of its own"
+    )
 
 
 def _why_left(left: Left) -> str:
     """Why a source is left whole."""
     if left.culprit is None:
         return left.reason
-    return f"{left.reason} ({_where(left.culprit)}: {left.declined or 'it needs the whole batch'})"
-
-
-def _where(op: Op) -> str:
-    return f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "")
+    return f"{left.reason} ({left.culprit.described()}: {left.declined or 'it needs the whole batch'})"
 
 
 def _plural(count: int, noun: str) -> str:
@@ -100,7 +98,7 @@ def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh, unrolled: str = "")
     whole = [(op, analysis.decisions[op.name]) for op in analysis.order.ops]
     for op, decision in whole:
         if decision.declined and op.phase is not Phase.UPDATE:
-            lines.append(f"whole: {_where(op)}: {decision.declined}")
+            lines.append(f"whole: {op.described()}: {decision.declined}")
     rough = sorted({d.approximate for _, d in whole if d.approximate})
     lines.extend(f"approximate: {text}" for text in rough)
     if not rough:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from whale.ir.program import Op
+from whale.ir.program import described
 from whale.ir.schedule_text import grid
 from whale.rewriter.mesh import Ordered, Pipeline
-
-MOST_NAMED = 3
-"""Ops without a scope that the plan names of each stage."""
 
 
 def pipeline_lines(pipeline: Pipeline, local: bool) -> list[str]:
@@ -23,16 +20,11 @@ def pipeline_lines(pipeline: Pipeline, local: bool) -> list[str]:
         lines = [f"batch: global, the script's batch is cut into {pieces} ({copies}); one run is one update"]
     for number, row in enumerate(pipeline.devices):
         joined = stages.joined.get(number, ())
-        more = f", {len(joined)} ops without a scope joined it by data flow: {_named(joined)}" if joined else ""
+        more = f", {len(joined)} ops without a scope joined it by data flow: {described(joined)}" if joined else ""
         lines.append(f"{stages.title(number)} on {', '.join(dict.fromkeys(row))}{more}")
     if pipeline.idle:
         lines.append(f"idle: {', '.join(pipeline.idle)} (more devices than stages, and one replica)")
     return lines
-
-
-def _named(ops: tuple[Op, ...]) -> str:
-    texts = [f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "") for op in ops[:MOST_NAMED]]
-    return ", ".join(texts) + (f" and {len(ops) - MOST_NAMED} more" if len(ops) > MOST_NAMED else "")
 
 
 def order_lines(order: Ordered) -> list[str]:

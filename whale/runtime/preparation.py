@@ -200,9 +200,9 @@ def prepare(
             shadow.discard()
             rolled, mesh = str(why), pipelining.unrolled(mesh)
             lowered = lowered_on(mesh)
-        check_collectives(shadow, [*lowered.fetches, *lowered.targets])
+        check_collectives(shadow, [*lowered.fetches, *lowered.targets], subject.program.ops)
         if lowered.observed:
-            check_collectives(shadow, lowered.observed)
+            check_collectives(shadow, lowered.observed, subject.program.ops)
         emitted = time.perf_counter()
         added = shadow.flush()
     except PlanError:
