@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -45,9 +45,9 @@ def bucket(
     Returns:
         The bucket of a batch, and the batch in the form of ``tensors``.
     """
-    keys = sorted(tensors) if isinstance(tensors, dict) else None
+    values, in_form = _listed(tensors)
     with tf.name_scope(name, "bucket"):
-        example = [tf.convert_to_tensor(value) for value in ([tensors[key] for key in keys] if keys else tensors)]
+        example = [tf.convert_to_tensor(value) for value in values]
         which = tf.cast(which_bucket, tf.int32)
         sizes = [batch_size] * num_buckets if isinstance(batch_size, int) else list(batch_size)
         rooms = bucket_capacities or [capacity] * num_buckets
@@ -75,14 +75,14 @@ def bucket(
         handing = []
         for at, (queue, size) in enumerate(zip(queues, sizes)):
             taken = queue.dequeue_up_to(size) if allow_smaller_final_batch else queue.dequeue_many(size)
-            values = taken if isinstance(taken, (list, tuple)) else [taken]
-            handing.append(batches.enqueue([tf.constant(at), *values]))
+            rows = taken if isinstance(taken, (list, tuple)) else [taken]
+            handing.append(batches.enqueue([tf.constant(at), *rows]))
         _run(batches, handing, [batches.close()], ends)
         bucket_of, *found = batches.dequeue()
         fixed = None if allow_smaller_final_batch or len(set(sizes)) > 1 else sizes[0]
         for value, shape in zip(found, own):
             value.set_shape(tf.TensorShape([fixed]).concatenate(shape))
-    return bucket_of, dict(zip(keys, found)) if keys else found
+    return bucket_of, in_form(found)
 
 
 def bucket_by_sequence_length(
@@ -113,10 +113,10 @@ def bucket_by_sequence_length(
     """
     length = tf.cast(input_length, tf.int32)
     which = tf.reduce_sum(tf.cast(length >= tf.constant(list(bucket_boundaries), tf.int32), tf.int32))
-    given = [length, *([tensors[key] for key in sorted(tensors)] if isinstance(tensors, dict) else tensors)]
+    values, in_form = _listed(tensors)
     own = None if shapes is None else [[], *shapes]
     _, found = bucket(
-        given,
+        [length, *values],
         which,
         batch_size,
         len(bucket_boundaries) + 1,
@@ -131,7 +131,15 @@ def bucket_by_sequence_length(
         name,
     )
     lengths, *rest = found
-    return lengths, dict(zip(sorted(tensors), rest)) if isinstance(tensors, dict) else rest
+    return lengths, in_form(rest)
+
+
+def _listed(tensors: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """The tensors of an example as a list, and the function that puts such a list back into their form."""
+    if not isinstance(tensors, dict):
+        return list(tensors), list
+    keys = sorted(tensors)
+    return [tensors[key] for key in keys], lambda values: dict(zip(keys, values))
 
 
 def _run(queue: Any, enqueuing: Sequence[Any], closing: Sequence[Any], ends: Any) -> None:
