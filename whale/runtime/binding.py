@@ -71,7 +71,7 @@ class Binding:
         self._alone: str | None = None
         self._pipelining: Pipelining | None = None
         self._told_of_plan = False
-        self._graph_checked = options.plan_path is None
+        self._graph_checked = options.plan_file is None
         self.planned = Planned(None, ())
         """The plan that was searched for the graph, where its strategy is left to Whale."""
         self.steps = StepTimes()
@@ -155,10 +155,12 @@ class Binding:
             PlanError: it was.
         """
         self._graph_checked = True
-        plan = self.options.plan()
-        if plan.graph and plan.graph != print_of(complete(self._captured, self.session.graph)):
+        file = self.options.plan_file
+        if file is None or not file.plan.graph:
+            return
+        if file.plan.graph != print_of(complete(self._captured, self.session.graph)):
             raise PlanError(
-                f"{self.options.plan_path}: the plan was made for another graph: the training step differs in an op, a "
+                f"{file.path}: the plan was made for another graph: the training step differs in an op, a "
                 "name or a constant's place",
                 fix="make it anew: whale plan --json PLAN, with the arguments that the script has now",
             )
