@@ -105,7 +105,7 @@ class Activation:
     def _announce(self, report: Report) -> None:
         with self._lock:
             self.reports.append(report)
-        if (report.trains or report.renews) and not self.options.quiet:
+        if (report.trains or report.renews or report.fault) and not self.options.quiet:
             print(report.text(), file=sys.stderr, flush=True)
 
     def _constructor(self) -> Any:
