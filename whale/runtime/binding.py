@@ -42,6 +42,7 @@ from whale.runtime.preparation import prepare, senders
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature, run_of, signature_of
 from whale.runtime.step_times import StepTimes
+from whale.runtime.writers import Writers
 
 
 class Binding:
@@ -77,6 +78,7 @@ class Binding:
         self.steps = StepTimes()
         self._lock = threading.RLock()
         self.mirrors = Mirrors(self.shadow, self._lock)
+        self.writers = Writers()
         self._first_steps = FirstSteps()
 
     @property
@@ -194,6 +196,9 @@ class Binding:
         metadata: Any = None,
     ) -> list[Any]:
         """Executes a plan for a run that it serves."""
+        writes = plan.prepared.trains or bool(plan.prepared.writes)
+        if writes:
+            self.writers.begin()
         try:
             if not plan.prepared.cut:
                 return self.verbatim(targets, fetches, feeds, options, metadata, plan.sent)
@@ -201,6 +206,8 @@ class Binding:
             return self._step(options, self._fed(plan, feeds), plan.fetches, plan.targets, metadata)
         finally:
             self.mirrors.fell_behind(plan.prepared.writes)
+            if writes:
+                self.writers.end()
 
     def observe(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> list[Any]:
         """What a run of a plan draws, drawn without the rest of the run."""
