@@ -67,8 +67,8 @@ def test_an_unusable_tensorflow_is_told_at_the_first_call(version: str, message:
     what, fix, loaded = _python(f"""
 import json, sys
 import whale
-from whale.runtime.tf1 import version
-version.tensorflow_version = lambda: {version}
+from whale import installed
+installed.tensorflow_version = lambda: {version}
 for call in (whale.init, whale.replica, whale.shutdown, lambda: whale.auto_parallel(whale.replica)):
     try:
         call()

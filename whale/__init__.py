@@ -261,7 +261,7 @@ def _calls():
 
     No annotation says what is returned: type checkers find the module, and so the types of its functions.
     """
-    from whale.runtime.tf1.version import require_tensorflow
+    from whale.installed import require_tensorflow
 
     require_tensorflow()
     from whale.runtime import calls

@@ -129,23 +129,60 @@ def raw_session(session: Any) -> Any:
     return inner() if callable(inner) else session
 
 
-def new_session(graph: tf.Graph, target: bytes | None, config: tf.ConfigProto) -> Any:
-    """A C session on a graph."""
-    options = c_api.TF_NewSessionOptions(target=target, config=config)
+def target_of(session: BaseSession) -> str:
+    """What a script gave a session to run on, of its own; empty for this process."""
+    return session._target.decode() if session._target else ""
+
+
+def drive(session: BaseSession, graph: tf.Graph) -> None:
+    """Makes a Python session drive a new C session, on another graph, and releases the one it had."""
+    options = c_api.TF_NewSessionOptions(target=session._target, config=session._config)
     try:
         with graph._c_graph.get() as c_graph:
-            return c_api.TF_NewSessionRef(c_graph, options)
+            fresh = c_api.TF_NewSessionRef(c_graph, options)
     finally:
         c_api.TF_DeleteSessionOptions(options)
-
-
-def replace_session(session: BaseSession, fresh: Any) -> None:
-    """Makes a Python session drive another C session, and releases the one it had."""
     old = session._session
     session._session = fresh
     if old is not None:
         c_api.TF_CloseSession(old)
         c_api.TF_DeleteSession(old)
+
+
+def do_run(session: BaseSession) -> Any:
+    """What ``Session.run`` calls when it has made fetches and feeds out: its own method, or one that was put there.
+
+    Its arguments are the handle of a partial run or None, targets, fetches, values by reference of a tensor, options
+    and metadata; it returns the fetched values.
+    """
+    return session._do_run
+
+
+def class_do_run(session: BaseSession) -> Any:
+    """The same method of the session's class, which no session has replaced."""
+    return type(session)._do_run.__get__(session)
+
+
+def with_session_errors(session: BaseSession, function: Any, *arguments: Any) -> Any:
+    """A call whose errors are raised as ``Session.run`` raises them: with the ops of the session's graph."""
+    return session._do_call(function, *arguments)
+
+
+def set_methods(
+    session: BaseSession, *, do_run: Any = None, extend_graph: Any = None, from_options: Any = None
+) -> None:
+    """Gives one session methods of its own below its public ones; None leaves one as it is.
+
+    Args:
+        session: the session.
+        do_run: in the place of what ``do_run`` of this file says.
+        extend_graph: called without arguments where the C session is to see new ops.
+        from_options: makes a callable of CallableOptions.
+    """
+    methods = {"_do_run": do_run, "_extend_graph": extend_graph, "_make_callable_from_options": from_options}
+    for name, method in methods.items():
+        if method is not None:
+            setattr(session, name, method)
 
 
 def extend_session(session: BaseSession) -> None:

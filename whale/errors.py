@@ -50,6 +50,13 @@ class SetupError(WhaleError):
     """
 
 
+STATIC_GRAPH = (
+    "build a static graph and run it in a tf.Session (remove the call, where there is one), or run the script with "
+    "python, on one device"
+)
+"""The fix for a script in eager mode."""
+
+
 class ConfigError(WhaleError):
     """A configuration key or value is unknown, or names a feature that does not exist yet.
 

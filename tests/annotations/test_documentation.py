@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 import whale as wh
 from whale.annotations.checks import check_closed, check_nonempty
-from whale.runtime.tf1.version import needs_legacy_keras, require_tensorflow
+from whale.installed import needs_legacy_keras, require_tensorflow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "annotations.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -406,3 +406,10 @@ def test_shares_of_a_plan_file_are_followed(whale: Whale, tmp_path: pathlib.Path
     (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "shares": [3, 1]}))
     ended = whale("run --devices 2 --plan plan.json script.py", TRAINING)
     assert ended.status == 0 and "shares 3:1" in ended.err and ended.out == "loss 9.0\n"
+
+
+def test_a_plan_file_that_is_deleted_after_the_start_is_followed(whale: Whale, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "shares": [3, 1]}))
+    script = f"import os; os.remove('plan.json')\n{textwrap.dedent(TRAINING)}"
+    ended = whale("run --devices 2 --plan plan.json script.py", script)
+    assert ended.status == 0 and "shares 3:1" in ended.err and ended.out == "loss 9.0\n"

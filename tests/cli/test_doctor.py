@@ -64,7 +64,7 @@ def test_a_probe_that_crashes_or_hangs_is_a_finding(monkeypatch: pytest.MonkeyPa
 
 def test_an_absent_or_unknown_tensorflow_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     for version, message in ((None, "not installed"), ("2.9.1", "2.9.1 is not supported"), ("3.0.0", "3.0.0")):
-        monkeypatch.setattr("whale.runtime.tf1.version.tensorflow_version", lambda version=version: version)
+        monkeypatch.setattr("whale.installed.tensorflow_version", lambda version=version: version)
         finding = checks.check_tensorflow()
         assert finding.state is State.BROKEN and message in finding.found and finding.advice
 

@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         def tell_if_unused(activation: Any) -> None:
             """Nothing was run."""
 
-    monkeypatch.setattr(run_command.tf1, "install", Closed)
+    monkeypatch.setattr(run_command, "tf1_environment", Closed)
     monkeypatch.setattr(run_command.importlib, "import_module", lambda name: Session)
     monkeypatch.setattr(run_command.launch, "run", seen.append)
     monkeypatch.setattr(run_command.atexit, "register", lambda function: None)

@@ -17,7 +17,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from whale.runtime.tf1.version import has_module, needs_legacy_keras, require_tensorflow
+from whale.installed import has_module, needs_legacy_keras, require_tensorflow
 
 
 def requested() -> dict[str, Any]:
@@ -66,7 +66,7 @@ def main() -> None:
     if needs_legacy_keras(require_tensorflow()) and has_module("tf_keras"):
         os.environ["TF_USE_LEGACY_KERAS"] = "1"
     # What these import stays imported; what installing changes is undone.
-    importlib.import_module("whale.runtime.tf1").install().close()
+    importlib.import_module("whale_tf1").install().close()
     importlib.import_module("whale.cli.session")
     command = importlib.import_module("whale.cli.main").main
     end(command, become(requested()))

@@ -15,6 +15,7 @@ from whale.config import Config
 from whale.errors import PlanError
 from whale.runtime.activation import Activation, activate
 from whale.runtime.options import Options
+from whale.runtime.plan_file import read_plan_file
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
 
@@ -130,7 +131,7 @@ def test_unequal_shares_equal_one_device(shares: tuple[int, ...], tmp_path: Path
     path = tmp_path / "plan.json"
     path.write_text(f'{{"version": 1, "shares": {list(shares)}}}')
     expected = fed()
-    with activate(options(len(shares), plan_path=str(path))) as activation:
+    with activate(options(len(shares), plan_file=read_plan_file(str(path)))) as activation:
         actual = fed()
     assert any(report.cut for report in activation.reports)
     same(expected, actual)
@@ -152,7 +153,7 @@ def test_plan_files_that_do_not_fit_are_refused_before_anything_runs(text: str, 
     path = tmp_path / "plan.json"
     path.write_text(text)
     with pytest.raises(PlanError, match=fault):
-        activate(options(2, plan_path=str(path)))
+        activate(options(2, plan_file=read_plan_file(str(path))))
 
 
 def test_statistics_of_each_replica_are_told_to_be_approximate() -> None:

@@ -21,6 +21,7 @@ from whale.rewriter.shadow import Shadow
 from whale.runtime import preparation
 from whale.runtime.activation import activate
 from whale.runtime.options import Options
+from whale.runtime.plan_file import read_plan_file
 
 CPUS = tuple(f"/device:CPU:{index}" for index in range(4))
 
@@ -71,7 +72,7 @@ def test_strategy_and_scopes_choose_the_devices(
 def test_a_plan_file_wins_over_scopes(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text('{"version": 1, "shares": [3, 1]}')
-    plan, alone = options(plan_path=str(path)).plan_for(replica(CPUS[3]))
+    plan, alone = options(plan_file=read_plan_file(str(path))).plan_for(replica(CPUS[3]))
     assert (plan, alone) == (Plan((3, 1), CPUS[:2]), "")
 
 
@@ -85,7 +86,7 @@ def test_a_plan_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PlanError, match="not UTF-8 text"):
-        options(plan_path=str(path)).plan()
+        read_plan_file(str(path))
 
 
 def test_a_configuration_leaves_devices_out_and_another_brings_them_back() -> None:

@@ -14,7 +14,7 @@ import sys
 
 from whale.config.keys import SETTINGS
 from whale.errors import SetupError
-from whale.runtime.tf1.version import has_module, needs_legacy_keras, require_tensorflow, tensorflow_version
+from whale.installed import has_module, needs_legacy_keras, require_tensorflow, tensorflow_version
 
 PROBE_SECONDS = 120
 """Longest time for TensorFlow to start and run the probe."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from pathlib import Path
 
 import click
 
-from whale.cli.run import ScriptCommand, command_of
+from whale.cli.script import ScriptCommand, command_of, tf1_environment
 from whale.cluster import Cluster, load
 from whale.cost_model.runtimes import PRECISIONS
 from whale.errors import WhaleError
-from whale.runtime import launch, tf1
+from whale.runtime import launch
 
 
 class Size(click.ParamType):
@@ -105,8 +104,8 @@ def plan(
         for path in (json_path, html_path, trace_path):
             _check_folder(path)
         clusters: list[tuple[str, Cluster]] = [(path, load(path)) for path in cluster_paths]
-        with contextlib.closing(tf1.install()):
-            # Imports TensorFlow, which must not happen before install() has chosen its Keras.
+        with tf1_environment():
+            # Imports TensorFlow, which must not happen before the environment has chosen its Keras.
             planning = importlib.import_module("whale.cli.planning")
             planning.run(
                 command,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 from pathlib import Path
@@ -10,10 +9,10 @@ from pathlib import Path
 import click
 
 from whale.cli.plan import Size
-from whale.cli.run import ScriptCommand, command_of
+from whale.cli.script import ScriptCommand, command_of, tf1_environment
 from whale.cost_model.runtimes import PRECISIONS
 from whale.errors import WhaleError
-from whale.runtime import launch, tf1
+from whale.runtime import launch
 
 
 @click.command(
@@ -63,8 +62,8 @@ def profile(
     try:
         if not command.is_module:
             command.source()  # a wrong path is told before TensorFlow's seconds of start-up
-        with contextlib.closing(tf1.install()):
-            # Imports TensorFlow, which must not happen before install() has chosen its Keras.
+        with tf1_environment():
+            # Imports TensorFlow, which must not happen before the environment has chosen its Keras.
             profiling = importlib.import_module("whale.cli.profiling")
             profiling.run(
                 command,

@@ -8,26 +8,10 @@ import importlib
 
 import click
 
+from whale.cli.script import ScriptCommand, command_of, tf1_environment
 from whale.cluster import load
 from whale.errors import WhaleError
-from whale.runtime import launch, tf1
-
-
-class ScriptCommand(click.Command):
-    """A command whose own options end where the script, or ``-m module``, begins."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Cuts the line after ``-m module``, as Python does, so that what follows is left untouched."""
-        position = 0
-        while position < len(args) and args[position].startswith("-") and args[position] != "--":
-            if args[position] == "-m":
-                if position + 1 == len(args):
-                    raise click.UsageError("Option '-m' requires an argument.", ctx)
-                args = [*args[:position], "--module", *args[position + 1 : position + 2], "--", *args[position + 2 :]]
-                break
-            has_value = args[position] not in ("-h", "--help") and "=" not in args[position]
-            position += 2 if has_value else 1
-        return super().parse_args(ctx, args)
+from whale.runtime import launch
 
 
 @click.command(
@@ -90,8 +74,8 @@ def run(
         if not command.is_module:
             command.source()  # a wrong path is told before TensorFlow's seconds of start-up
         cluster = None if cluster_path is None else load(cluster_path)
-        stack.callback(tf1.install().close)
-        # Imports TensorFlow, which must not happen before install() has chosen its Keras.
+        stack.callback(tf1_environment().close)
+        # Imports TensorFlow, which must not happen before the environment has chosen its Keras.
         session = importlib.import_module("whale.cli.session")
         activation = session.start(cluster, devices, strategy, batch, plan_path, catalogue)
         stack.callback(activation.close)
@@ -106,16 +90,3 @@ def run(
             session.tell_if_unused(activation)
         raise
     session.tell_if_unused(activation)
-
-
-def command_of(module: str | None, words: tuple[str, ...]) -> launch.Command:
-    """What is to be run: a script or module and its arguments.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if module is not None:
-        return launch.Command(module, words, is_module=True)
-    if not words:
-        raise click.UsageError("Missing the script to run, or -m and a module.")
-    return launch.Command(words[0], words[1:])

@@ -18,6 +18,7 @@ from whale.runtime.in_force import InForce
 from whale.runtime.initialise import check_alone
 from whale.runtime.machine import gpu_descriptions, this_machine
 from whale.runtime.options import Options
+from whale.runtime.plan_file import read_plan_file
 
 
 def start(
@@ -42,7 +43,7 @@ def start(
         ClusterError: this machine does not have the devices asked for, or they are on several hosts, or ``TF_CONFIG``
             names several processes.
         ConfigError: an environment variable is wrong.
-        PlanError: the plan file does not fit.
+        PlanError: the plan file cannot be read, or does not fit.
     """
     config = Config()
     config.fall_back_on(from_environment(os.environ))
@@ -58,7 +59,7 @@ def start(
         cluster=chosen,
         strategy=strategy or "",
         batch=batch or "",
-        plan_path=plan_path,
+        plan_file=None if plan_path is None else read_plan_file(plan_path),
         config=config,
         catalogue=CATALOGUE if catalogue_path is None else CATALOGUE.extended(catalogue_path),
     )

@@ -7,22 +7,13 @@ is: parsing, checking, the error messages and the reference page are all read fr
 from __future__ import annotations
 
 import inspect
-import os
-import sysconfig
 from typing import Any, Generic, TypeVar, overload
 
 from whale.config.kinds import Kind
 from whale.errors import ConfigError, Site, nearest
+from whale.libraries import is_library
 
 T = TypeVar("T")
-
-_LIBRARIES = tuple(
-    os.path.realpath(path) + os.sep
-    for path in (
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        os.path.dirname(os.path.dirname(__file__)),
-    )
-)
 
 
 class Setting(Generic[T]):
@@ -148,7 +139,7 @@ def script_site() -> Site | None:
     frame = inspect.currentframe()
     while frame is not None:
         path = frame.f_code.co_filename
-        if not os.path.realpath(path).startswith(_LIBRARIES):
+        if not is_library(path):
             return Site(path, frame.f_lineno)
         frame = frame.f_back
     return None

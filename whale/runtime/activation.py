@@ -59,16 +59,15 @@ class Activation:
         self.sessions += 1
         if not self._rewrites(session.graph):
             if script().is_annotated:
-                session._do_run = _checking(session)
+                _tf.set_methods(session, do_run=_checking(session))
             return
-        if session._target:
-            target = session._target.decode()
+        target = _tf.target_of(session)
+        if target:
             self._announce(Report(0, False, True, f"the session runs on {target}, which the script chose itself"))
             return
         binding = Binding(session, self.options, self._keys, self._announce)
-        _tf.replace_session(session, _tf.new_session(binding.shadow.graph, session._target, session._config))
-        for name, method in _methods(session, binding, self._run).items():
-            setattr(session, name, method)
+        _tf.drive(session, binding.shadow.graph)
+        _set_methods(session, binding, self._run)
         session.whale_binding = binding  # for whale.explain
 
     def _rewrites(self, graph: tf.Graph) -> bool:
@@ -117,7 +116,7 @@ class Activation:
     def _announce(self, report: Report) -> None:
         with self._lock:
             self.reports.append(report)
-        if (report.trains or report.renews or report.notice) and not self.options.quiet:
+        if (report.trains or report.renews or report.notice or report.fault) and not self.options.quiet:
             print(report.text(), file=sys.stderr, flush=True)
 
     def _constructor(self) -> Any:
@@ -132,29 +131,30 @@ class Activation:
 
 def _checking(session: Any) -> Any:
     """A first run that checks the scopes as one on several devices would, so that a mistake shows on one."""
-    do_run = session._do_run
+    really = _tf.do_run(session)
 
-    def _do_run(*arguments: Any) -> Any:
+    def do_run(*arguments: Any) -> Any:
         check_closed(session.graph)
         check_nonempty(session.graph)
-        session._do_run = do_run
-        return do_run(*arguments)
+        _tf.set_methods(session, do_run=really)
+        return really(*arguments)
 
-    return _do_run
+    return do_run
 
 
-def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
-    """Methods of a bound session. They are its own, not its class's, so they stay when TensorFlow is restored.
+def _set_methods(session: Any, binding: Binding, run: Any) -> None:
+    """Gives a bound session its methods. They are its own, not its class's, so they stay when TensorFlow is restored.
 
     They do not hold it: it holds them, and is released with its last holder, as under plain TensorFlow.
     """
     kind, owner = type(session), weakref.ref(session)
 
-    def _do_run(handle: Any, targets: Any, fetches: Any, feeds: Any, options: Any, metadata: Any) -> Any:
+    def do_run(handle: Any, targets: Any, fetches: Any, feeds: Any, options: Any, metadata: Any) -> Any:
+        session = alive(owner)
         if handle is not None:
-            return kind._do_run(alive(owner), handle, targets, fetches, feeds, options, metadata)
+            return _tf.class_do_run(session)(handle, targets, fetches, feeds, options, metadata)
         pairs = [(ref.deref(), value) for ref, value in feeds.items()]
-        return alive(owner)._do_call(binding.run, targets, fetches, pairs, options, metadata)
+        return _tf.with_session_errors(session, binding.run, targets, fetches, pairs, options, metadata)
 
     def make_callable(fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
         return make_callable_of(alive(owner), run, fetches, feed_list, accept_options)
@@ -177,13 +177,8 @@ def _methods(session: Any, binding: Binding, run: Any) -> dict[str, Any]:
             )
         return kind.partial_run_setup(session, fetches, feeds)
 
-    return {
-        "_do_run": _do_run,
-        "_extend_graph": binding.refresh,
-        "make_callable": make_callable,
-        "partial_run_setup": partial_run_setup,
-        "_make_callable_from_options": from_options,
-    }
+    session.make_callable, session.partial_run_setup = make_callable, partial_run_setup
+    _tf.set_methods(session, do_run=do_run, extend_graph=binding.refresh, from_options=from_options)
 
 
 def activate(options: Options) -> Activation:

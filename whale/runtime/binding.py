@@ -43,6 +43,7 @@ from whale.runtime.preparation import prepare, senders
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature, run_of, signature_of
 from whale.runtime.step_times import StepTimes
+from whale.runtime.writers import Writers
 
 
 class Binding:
@@ -72,12 +73,13 @@ class Binding:
         self._alone: str | None = None
         self._pipelining: Pipelining | None = None
         self._told_of_plan = False
-        self._graph_checked = options.plan_path is None
+        self._graph_checked = options.plan_file is None
         self.planned = Planned(None, ())
         """The plan that was searched for the graph, where its strategy is left to Whale."""
         self.steps = StepTimes()
         self._lock = threading.RLock()
         self.mirrors = Mirrors(self.shadow, self._lock)
+        self.writers = Writers()
         self._first_steps = FirstSteps()
         self._late = LateOps()
 
@@ -172,10 +174,12 @@ class Binding:
             PlanError: it was.
         """
         self._graph_checked = True
-        plan = self.options.plan()
-        if plan.graph and plan.graph != print_of(complete(self._captured, self.session.graph)):
+        file = self.options.plan_file
+        if file is None or not file.plan.graph:
+            return
+        if file.plan.graph != print_of(complete(self._captured, self.session.graph)):
             raise PlanError(
-                f"{self.options.plan_path}: the plan was made for another graph: the training step differs in an op, a "
+                f"{file.path}: the plan was made for another graph: the training step differs in an op, a "
                 "name or a constant's place",
                 fix="make it anew: whale plan --json PLAN, with the arguments that the script has now",
             )
@@ -209,6 +213,9 @@ class Binding:
         metadata: Any = None,
     ) -> list[Any]:
         """Executes a plan for a run that it serves."""
+        writes = plan.prepared.trains or bool(plan.prepared.writes)
+        if writes:
+            self.writers.begin()
         try:
             if not plan.prepared.cut:
                 return self.verbatim(targets, fetches, feeds, options, metadata, plan.sent)
@@ -216,6 +223,8 @@ class Binding:
             return self._step(options, self._fed(plan, feeds), plan.fetches, plan.targets, metadata)
         finally:
             self.mirrors.fell_behind(plan.prepared.writes)
+            if writes:
+                self.writers.end()
 
     def observe(self, plan: Plan, feeds: Sequence[tuple[tf.Tensor, Any]]) -> list[Any]:
         """What a run of a plan draws, drawn without the rest of the run."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from whale.errors import CaptureError, SetupError, WhaleError
-from whale.runtime.tf1.eager import WAY_OUT
+from whale.errors import STATIC_GRAPH, CaptureError, SetupError, WhaleError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +35,7 @@ HINTS = (
         SetupError,
         "the script does what only the eager mode of TensorFlow 2 allows, and Whale works on the static graphs of "
         "TensorFlow 1, where tensors have values in a session alone",
-        WAY_OUT,
+        STATIC_GRAPH,
     ),
     Hint(
         re.compile(r"larger than 2GB"),

@@ -18,12 +18,12 @@ import types
 from collections.abc import Iterator
 
 from whale.errors import SetupError, Site, WhaleError
+from whale.libraries import is_library
 from whale.runtime.hints import hint
 
 WHALE_ERROR_STATUS = 2
 """Exit status after an error of class WhaleError."""
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 FRAMES = (__file__, runpy.__file__, "<frozen runpy>")
 """Files whose frames stand between the caller of ``run`` and the script."""
 
@@ -154,11 +154,8 @@ def _user_site(traceback: types.TracebackType | None) -> Site | None:
     site = None
     while traceback is not None:
         path = traceback.tb_frame.f_code.co_filename
-        foreign = path.startswith((_PACKAGE, "<")) or "site-packages" in path or path.startswith(_LIBRARY)
+        foreign = is_library(path) or path.startswith("<") or "site-packages" in path
         if not foreign:
             site = Site(path, traceback.tb_lineno)
         traceback = traceback.tb_next
     return site
-
-
-_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep

@@ -20,15 +20,22 @@ class Mirrors:
         self._shadow = shadow
         self._lock = lock
         self._in_step: set[str] = set()
+        self._unwritten: set[str] = set()
+        """Of the variables whose mirrors are being copied to: those that no run has written since."""
+        self._marks = threading.Lock()  # of both sets; held for no run, so that a run which ends waits for none
         self._copying: dict[str, list[str]] = {}
 
     def fell_behind(self, variables: Iterable[str]) -> None:
         """Notes that variables were, or may have been, written at home only."""
-        self._in_step.difference_update(variables)
+        with self._marks:
+            self._unwritten.difference_update(variables)
+            self._in_step.difference_update(variables)
 
     def all_fell_behind(self) -> None:
         """Notes that nothing is known of any mirror."""
-        self._in_step.clear()
+        with self._marks:
+            self._unwritten.clear()
+            self._in_step.clear()
 
     def bring_into_step(self, variables: frozenset[str], run: Callable[[Sequence[Any]], object]) -> None:
         """Copies variables that were written at home only to their mirrors; ``run`` runs target handles."""
@@ -40,9 +47,12 @@ class Mirrors:
             if not behind:
                 return
             targets = [self._shadow.handles[n] for v in sorted(behind) for n in self._copying[v]]
+            with self._marks:
+                self._unwritten = set(behind)
             if targets:
                 run(targets)
-            self._in_step |= behind
+            with self._marks:
+                self._in_step |= self._unwritten
 
     def make(self, variables: frozenset[str], program: Program, mesh: Mesh) -> None:
         """Adds the ops that bring variables into step, where there are none yet.

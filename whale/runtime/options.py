@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whale.cluster import CATALOGUE, Catalogue, Cluster, restrict, visible_devices
@@ -12,7 +11,8 @@ from whale.config import Config
 from whale.config.setting import script_site
 from whale.cost_model import Coefficients
 from whale.errors import ClusterError, PlanError
-from whale.ir.plan import Plan, load
+from whale.ir.plan import Plan
+from whale.runtime.plan_file import PlanFile
 
 if TYPE_CHECKING:
     from whale.annotations.state import Annotations
@@ -31,8 +31,8 @@ class Options:
     """``auto``, ``replica``, ``annotated``, or empty: what the script's scopes say, else copies on all devices."""
     batch: str = ""
     """``global``, ``local``, or empty: local for scripts that use annotations, else global."""
-    plan_path: str | None = None
-    """A plan file to follow."""
+    plan_file: PlanFile | None = None
+    """The plan to follow, where the user chose one."""
     config: Config = dataclasses.field(default_factory=Config)
     """Everything else."""
     quiet: bool = False
@@ -83,40 +83,31 @@ class Options:
         """The plan to follow: the file's, completed from the cluster, or equal shares for all devices.
 
         Raises:
-            PlanError: the file cannot be read, or was made for other devices.
+            PlanError: the file was made for other devices.
         """
         devices = tuple(d.name for d in self.cluster.compute_devices)
-        if self.plan_path is None:
+        if self.plan_file is None:
             return Plan((1,) * len(devices), devices)
-        try:
-            text = Path(self.plan_path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise PlanError(
-                f"cannot read the plan file {self.plan_path}: {error.strerror}",
-                fix="correct the path or its permissions",
-            ) from None
-        except UnicodeDecodeError:
-            raise PlanError(f"{self.plan_path}: not UTF-8 text", fix="save it as UTF-8") from None
-        plan = load(text, self.plan_path)
-        self._check_models(plan)
+        plan = self.plan_file.plan
+        self._check_models(self.plan_file)
         if not plan.devices and len(plan.shares) <= len(devices):
             plan = dataclasses.replace(plan, devices=devices[: len(plan.shares)])
         named = {*plan.devices, *(device for stage in plan.stages for device in stage.devices)}
         if not named <= set(devices) or len(plan.shares) > len(devices):
             wanted = ", ".join(sorted(named)) or f"{len(plan.shares)} devices"
             raise PlanError(
-                f"{self.plan_path}: the plan is for {wanted}; the cluster has {', '.join(devices)}",
+                f"{self.plan_file.path}: the plan is for {wanted}; the cluster has {', '.join(devices)}",
                 fix="make the plan for this cluster, or pass the --devices or --cluster it was made for",
             )
         return plan
 
-    def _check_models(self, plan: Plan) -> None:
+    def _check_models(self, file: PlanFile) -> None:
         """Refuses a plan for other devices. Those of a machine that nobody described are told by their kind alone."""
         models = [device.model for device in self.cluster.compute_devices]
-        if not plan.models or set(models) <= _KINDS or tuple(models) == plan.models:
+        if not file.plan.models or set(models) <= _KINDS or tuple(models) == file.plan.models:
             return
         raise PlanError(
-            f"{self.plan_path}: the plan is for the devices {counted_models(plan.models)}; the cluster has "
+            f"{file.path}: the plan is for the devices {counted_models(file.plan.models)}; the cluster has "
             f"{counted_models(models)}",
             fix="make the plan for this cluster: whale plan --cluster FILE --json PLAN",
         )
@@ -127,7 +118,7 @@ class Options:
         Args:
             said: the graph's annotations; None for a script without any.
         """
-        if self.plan_path is not None or self.strategy == "annotated" or self.draws_locally(said):
+        if self.plan_file is not None or self.strategy == "annotated" or self.draws_locally(said):
             return ""  # copies that draw their own batches set the batch of a step by their number: one on each device
         asked = said.auto if said is not None else None
         if self.strategy == "auto" or (asked is not None and self.strategy != "replica"):
@@ -157,7 +148,7 @@ class Options:
             PlanError: as ``plan``.
         """
         plan = self.plan()
-        if self.strategy == "replica" or self.plan_path is not None:
+        if self.strategy == "replica" or self.plan_file is not None:
             return plan, ""
         if self.strategy == "annotated" and (said is None or not said.asks_for_replicas):
             return Plan((1,), plan.devices[:1], plan.batch), (

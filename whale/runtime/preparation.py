@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
 from whale.errors import PlanError
@@ -21,6 +19,7 @@ from whale.rewriter.lower import lower
 from whale.rewriter.mesh import Feed, Lowered, Mesh
 from whale.rewriter.shadow import Shadow
 from whale.runtime.description import plan_lines, uncut, why_not_again, why_whole
+from whale.runtime.faults import TO_REPORT, told
 from whale.runtime.fed_sizes import FedSizes, fed_sizes
 from whale.runtime.options import Options
 from whale.runtime.own_parallelism import already_parallel
@@ -207,9 +206,10 @@ def prepare(
         added = shadow.flush()
     except PlanError:
         raise
-    except Exception as fault:  # a fault of ours must not take the user's training down; it is told, with its place
+    except Exception as fault:  # a fault of ours must not take the user's training down
         shadow.discard()
-        return stay(f"Whale could not rewrite it (please report): {type(fault).__name__}: {fault}{_place(fault)}")
+        prepared, report = stay(told(fault))
+        return prepared, dataclasses.replace(report, lines=(TO_REPORT,), fault=True)
     seconds = {"analyse": analysed - start, "lower": emitted - analysed, "import": time.perf_counter() - emitted}
     prepared = Prepared(
         True,
@@ -307,9 +307,3 @@ def _choose(
     if like is not None:
         return repeat(subject.program, request, sources, shapes, like)
     return choose(subject.program, request, sources, shapes, small)
-
-
-def _place(fault: Exception) -> str:
-    """Where in Whale an exception was raised."""
-    frames = traceback.extract_tb(fault.__traceback__)
-    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

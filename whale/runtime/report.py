@@ -28,6 +28,8 @@ class Report:
     """Bytes that one copy contributes to all-reduce, per run."""
     renews: frozenset[str] = frozenset()
     """Of a run that is not cut and applies no gradients: trainable variables that it updates by ops of its own."""
+    fault: bool = False
+    """Whether a fault of Whale is the reason."""
 
     notice: bool = False
     """Whether ``reason`` is said of the script, not of a kind of run."""

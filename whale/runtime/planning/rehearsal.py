@@ -82,9 +82,11 @@ class Rehearsal(Activation):
         def make_callable(fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
             return make_callable_of(session, run, fetches, feed_list, accept_options)
 
-        session._do_run = rehearsed.do_run
+        def from_options(options: Any) -> Any:
+            return callable_from_options(session, run, options)
+
         session.make_callable = make_callable
-        session._make_callable_from_options = lambda options: callable_from_options(session, run, options)
+        _tf.set_methods(session, do_run=rehearsed.do_run, from_options=from_options)
 
     def configure(self, config: tf.ConfigProto | None, graph: tf.Graph | None) -> tf.ConfigProto | None:
         """The configuration of a session: on this machine's CPU, whatever devices ops name."""
@@ -125,7 +127,7 @@ class _Rehearsed:
     def __init__(self, session: Any, rehearsal: Rehearsal) -> None:
         self.session = session
         self.rehearsal = rehearsal
-        self._really = session._do_run
+        self._really = _tf.do_run(session)
         self._captured = self._program = Program({})
         self._version = -1
         self._put_off: list[_PutOff] = []

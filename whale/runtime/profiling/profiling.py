@@ -99,7 +99,7 @@ class Profiling(Activation):
     def bind(self, session: Any) -> None:
         """Gives a new session methods that measure."""
         self.sessions += 1
-        if session._target:
+        if _tf.target_of(session):
             return  # runs on devices that are not ours
         measured = _Measured(session, self, self._run)
         run = self._run
@@ -108,9 +108,12 @@ class Profiling(Activation):
             return make_callable_of(session, run, fetches, feed_list, accept_options)
 
         session.run = measured.run
-        session._do_run = measured.do_run
+
+        def from_options(options: Any) -> Any:
+            return callable_from_options(session, run, options)
+
         session.make_callable = make_callable
-        session._make_callable_from_options = lambda options: callable_from_options(session, run, options)
+        _tf.set_methods(session, do_run=measured.do_run, from_options=from_options)
 
     def configure(self, config: tf.ConfigProto | None, graph: tf.Graph | None) -> tf.ConfigProto | None:
         """The configuration of a session: the script's own, on the one device."""
@@ -174,7 +177,7 @@ class _Measured:
         self.session = session
         self.profiling = profiling
         self._run = run
-        self._really = session._do_run
+        self._really = _tf.do_run(session)
         self._captured = self._program = Program({})
         self._version = -1
         self._trains: dict[object, bool] = {}
