@@ -1,9 +1,9 @@
 """Waits for updates, put off from ops that read nothing of what the updates write.
 
-``with tf.control_dependencies(updates): train = optimizer.minimize(loss)`` makes the first ops of the backward pass wait
-for the updates of moving averages, which no gradient reads. One device loses nothing by it; of micro-batches, each would
-wait until all have given their part of the averages. An op without state of its own computes the same before an update
-as after it, unless it reads the variable. So such an op need not wait, as long as all waits that comes behind it:
+``with tf.control_dependencies(updates): train = optimizer.minimize(loss)`` makes the first ops of the backward pass
+wait for the updates of moving averages, which no gradient reads. One device loses nothing by it; of micro-batches, each
+would wait until all have given their part of the averages. An op without state of its own computes the same before an
+update as after it, unless it reads the variable. So such an op need not wait, as long as what comes behind it does:
 
 * what reads a variable that the update writes,
 * what writes a variable, or has another effect (a print, a queue, a Python function),
@@ -100,8 +100,8 @@ class _Moving:
         """By op: the writes that it comes after, by inputs and by the waits it has kept."""
         self.pending: dict[str, int] = {}
         """By op: the waits that it, or what leads to it, has put off."""
-        self.of_loop: dict[str, tuple[int, int]] = {}
-        """By outermost frame: both of these, for all ops in it."""
+        self.rounds: dict[str, tuple[int, int]] = {}
+        """By op that begins another turn of a loop: both of these, as the last pass found them."""
         self.controls: dict[str, tuple[str, ...]] = {}
         """The control inputs of ops that get others."""
 
@@ -122,23 +122,23 @@ class _Moving:
 
     def goes_on(self) -> bool:
         """One pass; whether another is needed."""
-        stayed, of_loop = len(self.stay), dict(self.of_loop)
+        stayed, rounds = len(self.stay), dict(self.rounds)
         self.behind.clear()
         self.pending.clear()
         self.controls.clear()
         for op in self.order.ops if self.writes else ():
             self._visit(op)
         if len(self.stay) == stayed:
-            return self.of_loop != of_loop
-        self.of_loop.clear()
+            return self.rounds != rounds
+        self.rounds.clear()
         return True
 
     def _visit(self, op: Op) -> None:
-        frame = self.order.frame(op.name)
-        behind, pending = self.of_loop.get(frame[0], (0, 0)) if frame else (0, 0)
+        behind = pending = 0
         for name in (split_tensor(tensor)[0] for tensor in op.inputs if tensor not in self.feeds):
-            behind |= self.behind.get(name, 0)
-            pending |= self.pending.get(name, 0)
+            turned = self.rounds.get(name, (0, 0))
+            behind |= self.behind.get(name, turned[0])
+            pending |= self.pending.get(name, turned[1])
         touched = self._touched(op)
         kept: list[str] = []
         for control in op.controls:
@@ -148,8 +148,7 @@ class _Moving:
             else:
                 kept.append(control)
         needed = 0 if op.type in _AS_THEY_ARE else self._needed(pending, touched)
-        if needed and frame:
-            self.stay.update(self._named(needed))
+        self.stay.update(n for n in self._named(needed) if self.order.frame(op.name) or n not in self.behind)
         controls = tuple(dict.fromkeys([*kept, *self._named(needed)]))
         if controls != op.controls:
             self.controls[op.name] = controls
@@ -158,9 +157,8 @@ class _Moving:
         self.behind[op.name] = behind | self.writes.get(op.name, 0)
         # What is in a branch may never run, and nothing then waits by it.
         self.pending[op.name] = pending if op.name in self.inside else pending & ~needed
-        if frame:
-            all_behind, all_pending = self.of_loop.get(frame[0], (0, 0))
-            self.of_loop[frame[0]] = (all_behind | self.behind[op.name], all_pending | self.pending[op.name])
+        if op.type in BACK_EDGES:
+            self.rounds[op.name] = self.behind[op.name], self.pending[op.name]
 
     def _can_go(self, op: Op, control: str, behind: int, touched: int | None) -> bool:
         """Whether an op need not wait for another that comes after updates."""
