@@ -155,6 +155,17 @@ def read_in_the_gradient(tf: Any, x: Any, y: Any) -> list[Any]:
     return [after(tf, [tf.assign_add(scale, tf.stop_gradient(tf.fill([6], loss)))], loss)]
 
 
+def trained_in_turn(tf: Any, x: Any, y: Any) -> list[Any]:
+    """The gradient of the first layer reads the kernel of the second, which an optimizer updated before."""
+    with tf.variable_scope("first", use_resource=False):
+        hidden = tf.layers.dense(x, 6, tf.tanh)
+    with tf.variable_scope("second", use_resource=False):
+        loss = squared(tf, hidden, y)
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(loss, var_list=tf.trainable_variables("second"))
+    with tf.control_dependencies([train]):
+        return [tf.train.GradientDescentOptimizer(0.5).minimize(loss, var_list=tf.trainable_variables("first"))]
+
+
 def spectral_norms(tf: Any, x: Any, y: Any) -> list[Any]:
     """A kernel over its largest singular value, by a step of a power iteration that is kept before it is used."""
     kernel = tf.get_variable("kernel", [5, 6])
@@ -247,9 +258,11 @@ def test_waits_for_updates_do_not_unroll_the_loop() -> None:
     assert many == few
 
 
-def test_a_gradient_that_reads_what_is_updated_waits_for_the_update() -> None:
-    actual, _ = trained(stepping(read_in_the_gradient), 3, 2)
-    same(on_one_device(stepping(read_in_the_gradient)), actual)
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("step", [read_in_the_gradient, trained_in_turn], ids=lambda step: step.__name__)
+def test_a_gradient_that_reads_what_is_updated_waits_for_the_update(step: Step, devices: int) -> None:
+    actual, _ = trained(stepping(step), 3, devices)
+    same(on_one_device(stepping(step)), actual)
 
 
 def test_a_pipeline_s_backward_passes_do_not_wait_for_all_forward_passes() -> None:
