@@ -96,6 +96,8 @@ class _Moving:
         self.number: dict[str, int] = {}
         self.roots: list[str] = []
         """Ops that are waited for for an update's sake, by number."""
+        self.waited = 0
+        """The writes that any of them comes after."""
         self.behind: dict[str, int] = {}
         """By op: the writes that it comes after, by inputs and by the waits it has kept."""
         self.pending: dict[str, int] = {}
@@ -145,6 +147,7 @@ class _Moving:
             pending |= self.pending.get(control, 0)
             if self._can_go(op, control, behind, touched):
                 pending |= 1 << self._numbered(control)
+                self.waited |= self.behind[control]
             else:
                 kept.append(control)
         needed = 0 if op.type in _AS_THEY_ARE else self._needed(pending, touched)
@@ -191,7 +194,7 @@ class _Moving:
         if touched is None or not pending:
             return pending
         needed = 0
-        for number in _bits(pending) if touched else ():
+        for number in _bits(pending) if touched & self.waited else ():
             if self.behind.get(self.roots[number], 0) & touched:
                 needed |= 1 << number
         return needed
