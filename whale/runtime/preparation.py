@@ -27,7 +27,7 @@ from whale.runtime.pipelining import Pipelining
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature
 from whale.runtime.subject import Subject, subject_of
-from whale.runtime.whole_ops import after_updates, whole_updates
+from whale.runtime.whole_ops import whole_updates
 from whale.sharding.draw_lengths import cut_again
 from whale.sharding.held import Variables
 from whale.sharding.propagate import Request, Source
@@ -108,6 +108,9 @@ def prepare(
     subject, whole_mesh = subject_of(program, run, mesh.local, variables, like), mesh
     if pipelining is not None:
         subject, mesh = _staged(subject, mesh, pipelining)
+
+    if mesh.has_micro_batches:
+        subject = subject.putting_off_updates(run)
 
     def stay(reason: str, small: bool = False, fed: FedSizes | None = None) -> tuple[Prepared, Report]:
         sent = senders(program, run.signature, shadow)
@@ -297,7 +300,7 @@ def _choose(
         independent=mode == "independent" or (not mode and mesh.local),
         shares=mesh.pieces,
         sure=subject.program is subject.user,
-        whole_ops={**whole_updates(subject, sources, run, mesh), **after_updates(subject, mesh)},
+        whole_ops=whole_updates(subject, sources, run, mesh),
         drawn=frozenset(s.tensor for s in sources if mesh.local and s.tensor not in run.feeds),
         summed=summed_once(subject.ordered.ops, mesh.stage) if mesh.has_micro_batches else frozenset(),
         shapes=run.shapes,

@@ -14,6 +14,7 @@ from whale.sharding.order import Order, order
 from whale.sharding.propagate import Source
 from whale.sharding.rules.state import HOLDERS, written
 from whale.sharding.sources import DRAWS, candidates
+from whale.sharding.update_waits import put_off
 
 FUNCTIONAL = frozenset(
     {
@@ -55,6 +56,11 @@ class Subject:
         """The shape of each source: that of the value fed, else what the script declares."""
         known = ((s.tensor, run.shapes.get(s.tensor) or self.program.tensor(s.tensor).shape or ()) for s in sources)
         return dict(known)
+
+    def putting_off_updates(self, run: Run) -> Subject:
+        """The same where only those ops wait for updates that must (``sharding/update_waits``)."""
+        moved = put_off(self.ordered, frozenset(run.feeds), self.fetches, self.targets)
+        return dataclasses.replace(self, ordered=moved.order, targets=(*self.targets, *moved.awaited))
 
     def renewed(self, run: Run) -> frozenset[str]:
         """Variables that get a value made from samples or from what they held, as an optimizer of the script's own

@@ -1,4 +1,4 @@
-"""Ops of a step that take whole values whatever their inputs are: what updates read, and what waits for updates."""
+"""Ops of a step that take whole values whatever their inputs are, for an update's sake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from whale.runtime.signature import Run
 from whale.runtime.subject import Subject
 from whale.sharding.propagate import Source
 from whale.sharding.rules.control import CONTAINERS
-from whale.sharding.rules.state import writes_variable
 
 
 def whole_updates(subject: Subject, sources: tuple[Source, ...], run: Run, mesh: Mesh) -> dict[str, str]:
@@ -36,23 +35,3 @@ def whole_updates(subject: Subject, sources: tuple[Source, ...], run: Run, mesh:
 
     reason = "rows of a gradient are put together before they are read"
     return {op.name: reason for op in subject.ordered.ops if op.phase is Phase.UPDATE and takes_gradients(op)}
-
-
-def after_updates(subject: Subject, mesh: Mesh) -> dict[str, str]:
-    """The ops that wait for an update, of a step whose micro-batches go through loops: they take what comes out.
-
-    Else micro-batches would be computed again after the update, with what it has written.
-    """
-    if mesh.micro_batches == 1:
-        return {}
-    ops = subject.ordered.ops
-    behind = {op.name for op in ops if op.phase is Phase.UPDATE and writes_variable(op.type)}
-    found: dict[str, str] = {}
-    for op in ops:
-        if behind.isdisjoint(op.controls) or op.name in behind:
-            continue
-        if op.inputs:
-            found[op.name] = "it waits for an update"
-        else:
-            behind.add(op.name)  # a group
-    return found

@@ -205,18 +205,25 @@ SETTINGS: dict[Model, dict[str, Any]] = {cnn: {"batch.sync": True}}
 """By model: the configuration under which a pipeline equals one device."""
 
 
-def training(tf: Any, loss: Any, optimizer: Any) -> list[Any]:
-    """The loss, every gradient's norm, the step and its update, which runs the graph's ``UPDATE_OPS`` too."""
+def training(tf: Any, loss: Any, optimizer: Any, waiting: bool = False) -> list[Any]:
+    """The loss, every gradient's norm, the step and its update, which runs the graph's ``UPDATE_OPS`` too.
+
+    ``waiting``: whether the gradients wait for these as well, as where ``minimize`` is called under them.
+    """
     step = tf.train.get_or_create_global_step()
-    gradients = optimizer.compute_gradients(loss)
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS) if waiting else []):
+        gradients = optimizer.compute_gradients(loss)
     norms = [tf.sqrt(tf.reduce_sum(tf.square(tf.convert_to_tensor(gradient)))) for gradient, _ in gradients]
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train = optimizer.apply_gradients(gradients, global_step=step)
     return [loss, norms, train]
 
 
-def fed(model: Model, batches: Sequence[int] = BATCHES) -> Script:
-    """A script that trains a model on fed batches and records losses, gradients' norms and all variables."""
+def fed(model: Model, batches: Sequence[int] = BATCHES, waiting: bool = False) -> Script:
+    """A script that trains a model on fed batches and records losses, gradients' norms and all variables.
+
+    ``waiting``: as ``training``.
+    """
 
     def script(tf: Any, record: Record, workdir: Path, scopes: NoScopes) -> None:
         del workdir
@@ -224,7 +231,7 @@ def fed(model: Model, batches: Sequence[int] = BATCHES) -> Script:
         inputs = {
             name: tf.placeholder(array.dtype, [None, *array.shape[1:]], name) for name, array in data.arrays.items()
         }
-        fetches = training(tf, model(tf, inputs, scopes), OPTIMIZERS[model](tf))
+        fetches = training(tf, model(tf, inputs, scopes), OPTIMIZERS[model](tf), waiting)
         start = 0
         with tf.Session() as sess:
             sess.run(tf.global_variables_initializer())
