@@ -19,6 +19,7 @@ from whale.rewriter.keys import KeyAllocator
 from whale.runtime import graph_optimizer
 from whale.runtime.binding import Binding, alive
 from whale.runtime.callables import callable_from_options, make_callable_of
+from whale.runtime.hang import Watcher
 from whale.runtime.in_force import InForce
 from whale.runtime.options import Options
 from whale.runtime.pipelining import requested
@@ -35,6 +36,7 @@ class Activation:
         self.sessions = 0
         """Sessions made so far, here or on a target of the script's own."""
         self._keys = KeyAllocator()
+        self._watcher = Watcher(options.config.hang.seconds, self._tell)
         self._lock = threading.Lock()
         self._run = _tf.BaseSession.run
         self._undo = _tf.patch(_tf.BaseSession, {"__init__": self._constructor()})
@@ -65,7 +67,7 @@ class Activation:
             target = session._target.decode()
             self._announce(Report(0, False, True, f"the session runs on {target}, which the script chose itself"))
             return
-        binding = Binding(session, self.options, self._keys, self._announce)
+        binding = Binding(session, self.options, self._keys, self._announce, self._watcher)
         _tf.replace_session(session, _tf.new_session(binding.shadow.graph, session._target, session._config))
         for name, method in _methods(session, binding, self._run).items():
             setattr(session, name, method)
@@ -107,6 +109,10 @@ class Activation:
             self.reports.append(report)
         if (report.trains or report.renews) and not self.options.quiet:
             print(report.text(), file=sys.stderr, flush=True)
+
+    def _tell(self, line: str) -> None:
+        if not self.options.quiet:
+            print(f"whale: {line}", file=sys.stderr, flush=True)
 
     def _constructor(self) -> Any:
         init, activation = _tf.BaseSession.__init__, self
