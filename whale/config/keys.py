@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from whale.config.kinds import DEVICE_LIST, LOSS_SCALE, NOT_NEGATIVE, OPTIONAL_SWITCH, POSITIVE, SCHEDULE, SWITCH, choice, integer
+from whale.config.kinds import (
+    DEVICE_LIST,
+    LOSS_SCALE,
+    NOT_NEGATIVE,
+    OPTIONAL_SWITCH,
+    POSITIVE,
+    SCHEDULE,
+    SWITCH,
+    choice,
+    integer,
+)
 from whale.config.setting import Category, Setting
 
 _ONE_READER = "one process reads all the input and every batch is cut over its devices, so there are no files to slice"

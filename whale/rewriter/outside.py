@@ -16,9 +16,23 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 from whale import _tf
 
 _WAITS = frozenset(
-    "AccumulatorTakeGradient BarrierInsertMany BarrierTakeMany InitializeTableFromTextFile MatchingFiles "
-    "PyFuncStateless QueueDequeue QueueDequeueMany QueueDequeueUpTo QueueEnqueue QueueEnqueueMany ReadFile ReaderRead "
-    "ReaderReadUpTo SparseAccumulatorTakeGradient".split()
+    [
+        "AccumulatorTakeGradient",
+        "BarrierInsertMany",
+        "BarrierTakeMany",
+        "InitializeTableFromTextFile",
+        "MatchingFiles",
+        "PyFuncStateless",
+        "QueueDequeue",
+        "QueueDequeueMany",
+        "QueueDequeueUpTo",
+        "QueueEnqueue",
+        "QueueEnqueueMany",
+        "ReadFile",
+        "ReaderRead",
+        "ReaderReadUpTo",
+        "SparseAccumulatorTakeGradient",
+    ]
 )
 """Types that wait though TensorFlow does not call them stateful."""
 

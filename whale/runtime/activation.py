@@ -36,7 +36,7 @@ class Activation:
         self.sessions = 0
         """Sessions made so far, here or on a target of the script's own."""
         self._keys = KeyAllocator()
-        self._watcher = Watcher(options.config.hang.seconds, self._tell)
+        self._watcher = Watcher(self._tell)
         self._lock = threading.Lock()
         self._run = _tf.BaseSession.run
         self._undo = _tf.patch(_tf.BaseSession, {"__init__": self._constructor()})

@@ -7,7 +7,6 @@ them.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import threading
 import weakref
@@ -258,7 +257,7 @@ class Binding:
     ) -> list[Any]:
         """One step of the shadow graph; one that is cut is ended where it waits for itself."""
         try:
-            with self._watcher.watch(watched) if watched is not None else contextlib.nullcontext():
+            with self._watcher.watch(watched, self.options.config.hang.seconds):
                 return _tf.run_session(self.session, options, feeds, fetches, targets, metadata)
         except tf.errors.OpError as error:
             raise translate(error, self.shadow, self.program.ops) from None

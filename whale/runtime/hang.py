@@ -51,6 +51,8 @@ class Flight:
     """A step that runs."""
 
     step: Step
+    seconds: float
+    """How long nothing may go on."""
     thread: int
     """That which called it, by the operating system's number."""
     started: float
@@ -64,33 +66,34 @@ class Flight:
 class Watcher:
     """Watches the steps of all sessions. Its thread lives while there are some, and holds no session otherwise."""
 
-    def __init__(self, seconds: float, tell: Callable[[str], None]) -> None:
-        """Prepares it.
-
-        Args:
-            seconds: how long nothing may go on before a step is ended; 0 for ever.
-            tell: told of steps that are not ended although they take long.
-        """
-        self.seconds = seconds
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """``tell`` is told of steps that are not ended although they take long."""
         self._tell = tell
         self._lock = threading.Lock()
         self._flights: set[Flight] = set()
         self._thread: threading.Thread | None = None
+        self._sooner = threading.Event()
+        """Set when a step began that is to be looked at sooner than those before."""
+        self._pause = 0.0
         self._last: tuple[float, Mapping[int, Thread]] | None = None
         self._moved = 0.0
 
     @contextlib.contextmanager
-    def watch(self, step: Step) -> Iterator[None]:
+    def watch(self, step: Step | None, seconds: float) -> Iterator[None]:
         """Watches a step that runs inside; ending it closes its session.
+
+        Args:
+            step: that runs; None for one that no devices share.
+            seconds: how long nothing may go on before it is ended; 0 for ever.
 
         Raises:
             HangError: it was ended.
         """
-        if not self.seconds:
+        if step is None or not seconds:
             yield
             return
         step.begin()
-        flight = Flight(step, threading.get_native_id(), time.monotonic())
+        flight = Flight(step, seconds, threading.get_native_id(), time.monotonic())
         self._add(flight)
         done = False
         try:
@@ -108,15 +111,22 @@ class Watcher:
             raise step.error(flight.ended_after, None)
 
     def _add(self, flight: Flight) -> None:
+        pause = flight.seconds / _LOOKS
         with self._lock:
             self._flights.add(flight)
             if self._thread is None:
+                self._pause = pause
                 self._thread = threading.Thread(target=self._look_on, name="whale-hang", daemon=True)
                 self._thread.start()
+            elif pause < self._pause:
+                self._pause = pause
+                self._sooner.set()
 
     def _look_on(self) -> None:
         while True:
-            time.sleep(self.seconds / _LOOKS)
+            if self._sooner.wait(self._pause):
+                self._sooner.clear()
+                continue
             with self._lock:
                 flights = list(self._flights)
                 if not flights:
@@ -127,13 +137,13 @@ class Watcher:
 
     def _look(self, flights: list[Flight]) -> None:
         now = time.monotonic()
-        slow = [flight for flight in flights if now - flight.started >= self.seconds / _LOOKS]
+        slow = [flight for flight in flights if now - flight.started >= self._pause]
         if not slow:
             self._last = None
             return
         known = self._note(now, {flight.thread for flight in flights})
         for flight in slow:
-            if now - flight.started >= self.seconds:
+            if now - flight.started >= flight.seconds:
                 self._judge(flight, now, known)
 
     def _note(self, now: float, callers: set[int]) -> bool:
@@ -153,10 +163,10 @@ class Watcher:
         quiet = now - max(flight.started, self._moved)
         if not known:
             why = "this system does not tell whether threads compute"
-        elif quiet < self.seconds:
+        elif quiet < flight.seconds:
             # It has just begun to be quiet, or works: that is worth a word when it goes on.
             why = "threads of this process compute"
-            if now - flight.started < 2 * self.seconds:
+            if now - flight.started < 2 * flight.seconds:
                 return
         else:
             try:

@@ -211,8 +211,8 @@ def prepare(
         added = shadow.flush()
         arrival = None
         if options.config.hang.seconds and any(type_waits(op.type) for op in subject.ordered.ops):
-            roots, fed = [*lowered.fetches, *lowered.targets], {feed.node for feed in lowered.feeds}
-            arrival = count_arrivals(shadow, roots, fed, "/device:CPU:0")
+            roots = [*lowered.fetches, *lowered.targets]
+            arrival = count_arrivals(shadow, roots, {feed.node for feed in lowered.feeds}, "/device:CPU:0")
             added += shadow.flush()
     except PlanError:
         raise

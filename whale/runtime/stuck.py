@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import tensorflow.compat.v1 as tf
 from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
@@ -21,9 +20,9 @@ _SHOWN = 4
 
 _FIX = (
     "start again from the last checkpoint: the session was closed, since some of its variables may be written and "
-    "others not. If the script runs on one device (whale run --devices 1), it is a fault of Whale: please report it with "
-    "this message, the plan that was printed before and what `whale doctor` says. If the step only takes long, set "
-    "hang.seconds (WHALE_HANG_SECONDS) higher, or to 0, which ends no step"
+    "others not. If the script runs on one device (whale run --devices 1), it is a fault of Whale: please report it "
+    "with this message, the plan that was printed before and what `whale doctor` says. If the step only takes long, "
+    "set hang.seconds (WHALE_HANG_SECONDS) higher, or to 0, which ends no step"
 )
 
 
@@ -85,7 +84,7 @@ class CutStep:
             seconds: how long nothing went on.
             error: what its run raised when it was ended; None where it came to its end all the same.
         """
-        said = error.message if isinstance(error, tf.errors.OpError) else ""
+        said = str(error) if error is not None else ""
         nodes = reached({node.name: node for node in self._graph().node}, self._roots, self._fed)
         waiting = [name for name in failed_nodes(said, self._shadow) if name in nodes]
         groups = self._groups(nodes)
@@ -96,8 +95,8 @@ class CutStep:
             if group is not None:
                 by_group.setdefault(group, []).append(f"{self._where(nodes[name])} is there, and waits for the others")
                 continue
-            needs, text = _behind(name, nodes, groups), f"a device waits for {self._told(nodes[name])}"
-            text += f" of {self._where(nodes[name])}"
+            needs = _behind(name, nodes, groups)
+            text = f"a device waits for {self._told(nodes[name])} of {self._where(nodes[name])}"
             if needs is None:
                 lines.append(text)
             else:
@@ -124,8 +123,8 @@ class CutStep:
     def _told_group(self, group: frozenset[str], nodes: Mapping[str, NodeDef]) -> str:
         members = sorted(group, key=lambda name: (self._shadow.origins[name].replica, name))
         summed = [self._told(nodes[name]) for name in _summed(members[0], nodes, self._shadow)]
-        places = ", ".join(self._where(nodes[name]) for name in members)
-        return f"the all-reduce of {_listed(summed)} over {places} ({', '.join(repr(name) for name in members)})"
+        places = [f"{self._where(nodes[name])} ('{name}')" for name in members]
+        return f"the all-reduce of {_listed(summed)} over {_listed(places)}"
 
     def _told(self, node: NodeDef) -> str:
         """A node in the user's terms."""
@@ -134,7 +133,7 @@ class CutStep:
         if op is None:
             return f"{node.op} '{node.name}'"
         user = f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "")
-        return f"{node.op} '{node.name}', which serves {user}," if origin is not None and origin.own else user
+        return f"{node.op} '{node.name}' (for {user})" if origin is not None and origin.own else user
 
     def _where(self, node: NodeDef) -> str:
         origin = self._shadow.origins.get(node.name)
