@@ -134,7 +134,7 @@ def test_a_sum_that_waits_for_itself_is_named_with_what_is_waited_for(monkeypatc
     with activated(), tf.Session() as session:
         session.run([weights.initializer, again.initializer])
         with pytest.raises(HangError) as caught:
-            session.run(train, {x: np.ones([8, 6, 5]), y: np.ones([8, 6, 8])})
+            session.run([train, loss], {x: np.ones([8, 6, 5]), y: np.ones([8, 6, 8])})
     message = str(caught.value)
     assert "a device waits for RealDiv 'run_2/replica_" in message and "which comes after it" in message
     assert "in the all-reduce of " in message and "over replica 0 on /device:CPU:0 ('" in message
