@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from whale.config import Config, Env, from_environment, reference_page
 from whale.config.keys import CATEGORIES, SETTINGS
-from whale.config.kinds import DEVICE_LIST, LOSS_SCALE, OPTIONAL_SWITCH, POSITIVE, SWITCH, Kind, choice, integer
+from whale.config.kinds import (
+    DEVICE_LIST,
+    LOSS_SCALE,
+    NOT_NEGATIVE,
+    OPTIONAL_SWITCH,
+    POSITIVE,
+    SWITCH,
+    Kind,
+    choice,
+    integer,
+)
 from whale.errors import ConfigError, SetupError
 
 ROOT = Path(__file__).parent.parent
@@ -54,6 +64,7 @@ DEFAULTS: dict[str, Any] = {
     "batch.sync": None,
     "random.mode": "",
     "check.mode": "auto",
+    "hang.seconds": 300,
 }
 
 # One value per key that differs from the default. Every key is here exactly once, in one dict or the other.
@@ -70,6 +81,7 @@ AVAILABLE: dict[str, Any] = {
     "pipeline.num_micro_batch": 4,
     "pipeline.strategy": "PreferForward",
     "communication.sparse_as_dense": True,
+    "hang.seconds": 2.5,
 }
 NOT_YET: dict[str, Any] = {
     "io.slicing": True,
@@ -182,6 +194,7 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
             ["PreferBackward", "PreferForward", "PreferBackwardOptimizer", "Interleaved"]
         ),
         "communication.sparse_as_dense": st.booleans(),
+        "hang.seconds": st.floats(0, 10**6),
     }
     assert values.keys() == AVAILABLE.keys()
     return draw(st.fixed_dictionaries({}, optional=values))
@@ -259,6 +272,7 @@ def test_repr_of_a_category_shows_each_value_once() -> None:
         (choice("", "v0"), [("", ""), ("V0", "v0")], ["v1", " v0", None, 0]),
         (integer(1), [(1, 1), (np.int32(5), 5)], [0, -1, True, 2.0, "2", None, np.zeros(2)]),
         (POSITIVE, [(1, 1), (0.5, 0.5)], [0, -1, True, float("inf"), float("nan"), "1", None]),
+        (NOT_NEGATIVE, [(0, 0), (0.5, 0.5), (300, 300)], [-0.5, True, False, float("inf"), float("nan"), "1", None]),
         (LOSS_SCALE, [("Dynamic", "dynamic"), ("128", 128.0), (2, 2)], ["fast", "0", "nan", 0, True, None]),
         (DEVICE_LIST, [("", ""), (" ", ""), ("0, 2", "0,2")], ["0,,1", "0,0", "-1", "gpu:0", "²", 0, None]),
     ],

@@ -185,6 +185,11 @@ def set_methods(
             setattr(session, name, method)
 
 
+def close_session(session: BaseSession) -> None:
+    """Closes a session, as its class does, from any thread: its runs are cancelled and raise."""
+    BaseSession.close(session)
+
+
 def extend_session(session: BaseSession) -> None:
     """Tells the C session about nodes added to its graph."""
     c_api.ExtendSession(session._session)
@@ -200,6 +205,15 @@ def run_session(
 ) -> list[Any]:
     """One step of the C session; fetches and feeds are TF_Outputs, targets TF_Operations."""
     return c_api.TF_SessionRun_wrapper(session._session, options, feeds, fetches, targets, metadata)
+
+
+def fetch_here(session: BaseSession, fetch: Any) -> Any:
+    """The value of a TF_Output, computed in this thread: it needs none of TensorFlow's own, which may all wait."""
+    options = c_api.TF_NewBufferFromString(tf.RunOptions(inter_op_thread_pool=-1).SerializeToString())
+    try:
+        return run_session(session, options, {}, [fetch], [], None)[0]
+    finally:
+        c_api.TF_DeleteBuffer(options)
 
 
 def check_fetches(graph: tf.Graph, fetches: Any) -> None:

@@ -107,6 +107,14 @@ class SessionError(WhaleError):
     """A fetch or feed does not belong to the session's graph, or a run cannot be translated."""
 
 
+class HangError(WhaleError):
+    """No node of a step finished for ``hang.seconds``, although the step waits for nothing outside of it.
+
+    The session is closed: some variables may be written and others not. Fix: start again from the last checkpoint, on
+    one device or with the setting that the message names, and report the message.
+    """
+
+
 class ContribError(WhaleError, AttributeError):
     """A ``tf.contrib`` symbol no longer exists and has no replacement.
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from whale.config.kinds import DEVICE_LIST, LOSS_SCALE, OPTIONAL_SWITCH, POSITIVE, SCHEDULE, SWITCH, choice, integer
+from whale.config.kinds import (
+    DEVICE_LIST,
+    LOSS_SCALE,
+    NOT_NEGATIVE,
+    OPTIONAL_SWITCH,
+    POSITIVE,
+    SCHEDULE,
+    SWITCH,
+    choice,
+    integer,
+)
 from whale.config.setting import Category, Setting
 
 _ONE_READER = "one process reads all the input and every batch is cut over its devices, so there are no files to slice"
@@ -205,6 +215,18 @@ class Check(Category):
     )
 
 
+class Hang(Category):
+    """The end of steps that wait for themselves."""
+
+    category = "hang"
+    seconds = Setting(
+        NOT_NEGATIVE,
+        300,
+        "A step over several devices in which no node finishes for so many seconds, and that waits for no input, is "
+        "ended with an error that says who waits for what; its session is closed. 0: never.",
+    )
+
+
 CATEGORIES: tuple[type[Category], ...] = (
     Auto,
     Io,
@@ -219,6 +241,7 @@ CATEGORIES: tuple[type[Category], ...] = (
     Batch,
     Random,
     Check,
+    Hang,
 )
 """Every category, in the order of the reference page."""
 

@@ -103,6 +103,14 @@ POSITIVE = Kind("a positive number", _check_positive, lambda text: _parse_number
 """A finite number above 0."""
 
 
+def _check_not_negative(value: object) -> float:
+    return 0 if value == 0 and not isinstance(value, bool) else _check_positive(value)
+
+
+NOT_NEGATIVE = Kind("a number of at least 0", _check_not_negative, lambda text: _parse_number(text, float))
+"""A finite number of at least 0."""
+
+
 def _check_loss_scale(value: object) -> str | float:
     if isinstance(value, str):
         return "dynamic" if value.lower() == "dynamic" else _check_positive(_parse_number(value, float))

@@ -15,6 +15,7 @@ from whale.config.keys import (
     ClusterSettings,
     Communication,
     GradientCheckpoint,
+    Hang,
     Io,
     Offload,
     Optimizer,
@@ -50,6 +51,7 @@ class Config:
     batch: Batch
     random: Random
     check: Check
+    hang: Hang
 
     _given: dict[str, Any]
     _fallback: dict[str, Any]

@@ -19,6 +19,7 @@ from whale.rewriter.keys import KeyAllocator
 from whale.runtime import graph_optimizer
 from whale.runtime.binding import Binding, alive
 from whale.runtime.callables import callable_from_options, make_callable_of
+from whale.runtime.hang import Watcher
 from whale.runtime.in_force import InForce
 from whale.runtime.options import Options
 from whale.runtime.pipelining import requested
@@ -35,6 +36,7 @@ class Activation:
         self.sessions = 0
         """Sessions made so far, here or on a target of the script's own."""
         self._keys = KeyAllocator()
+        self._watcher = Watcher(self._tell)
         self._lock = threading.Lock()
         self._run = _tf.BaseSession.run
         self._undo = _tf.patch(_tf.BaseSession, {"__init__": self._constructor()})
@@ -65,7 +67,7 @@ class Activation:
         if target:
             self._announce(Report(0, False, True, f"the session runs on {target}, which the script chose itself"))
             return
-        binding = Binding(session, self.options, self._keys, self._announce)
+        binding = Binding(session, self.options, self._keys, self._announce, self._watcher)
         _tf.drive(session, binding.shadow.graph)
         _set_methods(session, binding, self._run)
         session.whale_binding = binding  # for whale.explain
@@ -118,6 +120,9 @@ class Activation:
             self.reports.append(report)
         if (report.trains or report.renews or report.notice or report.fault) and not self.options.quiet:
             print(report.text(), file=sys.stderr, flush=True)
+
+    def _tell(self, line: str) -> None:
+        self._announce(Report(0, False, False, line, notice=True))
 
     def _constructor(self) -> Any:
         init, activation = _tf.BaseSession.__init__, self

@@ -30,7 +30,9 @@ from whale.rewriter.mesh import Feed, Mesh
 from whale.rewriter.shadow import Shadow
 from whale.rewriter.sizes import bounds
 from whale.runtime import collector
+from whale.runtime.draws import Draws
 from whale.runtime.first_steps import FirstSteps
+from whale.runtime.hang import Watcher
 from whale.runtime.late_ops import LateOps
 from whale.runtime.messages import translate
 from whale.runtime.mirrors import Mirrors
@@ -43,17 +45,26 @@ from whale.runtime.preparation import prepare, senders
 from whale.runtime.report import Report
 from whale.runtime.signature import Run, Signature, run_of, signature_of
 from whale.runtime.step_times import StepTimes
+from whale.runtime.stuck import CutStep
 from whale.runtime.writers import Writers
 
 
 class Binding:
     """What a Python session is bound to."""
 
-    def __init__(self, session: Any, options: Options, keys: KeyAllocator, announce: Callable[[Report], None]) -> None:
+    def __init__(
+        self,
+        session: Any,
+        options: Options,
+        keys: KeyAllocator,
+        announce: Callable[[Report], None],
+        watcher: Watcher,
+    ) -> None:
         # Its owner, which nothing here keeps alive: a session that goes out of scope is released at once.
         self._session = weakref.ref(session)
         self.options = options
         self.announce = announce
+        self._watcher = watcher
         plan = options.plan()
         config = options.config
         self.mesh = Mesh(
@@ -220,7 +231,10 @@ class Binding:
             if not plan.prepared.cut:
                 return self.verbatim(targets, fetches, feeds, options, metadata, plan.sent)
             self.mirrors.bring_into_step(plan.prepared.mirrored, self._run_targets)
-            return self._step(options, self._fed(plan, feeds), plan.fetches, plan.targets, metadata)
+            prepared = plan.prepared
+            roots, fed = [*prepared.fetches, *prepared.targets], [feed.node for feed in prepared.feeds]
+            step = CutStep(self.session, self.shadow, self.program.ops, roots, fed, plan.draws)
+            return self._step(options, self._fed(plan, feeds), plan.fetches, plan.targets, metadata, step)
         finally:
             self.mirrors.fell_behind(plan.prepared.writes)
             if writes:
@@ -264,9 +278,13 @@ class Binding:
     def _run_targets(self, targets: Sequence[Any]) -> None:
         self._step(None, {}, [], targets, None)
 
-    def _step(self, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> list[Any]:
+    def _step(
+        self, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any, watched: CutStep | None = None
+    ) -> list[Any]:
+        """One step of the shadow graph; one that is cut is ended where it waits for itself."""
         try:
-            return _tf.run_session(self.session, options, feeds, fetches, targets, metadata)
+            with self._watcher.watch(watched, self.options.config.hang.seconds):
+                return _tf.run_session(self.session, options, feeds, fetches, targets, metadata)
         except tf.errors.OpError as error:
             raise translate(error, self.shadow, self.program.ops) from None
 
@@ -342,16 +360,18 @@ class Binding:
             self.steps.begin(run, prepared)
         if like is None:
             self._tell(report, run.signature)
+        draws = Draws(self.shadow, prepared.arrival) if prepared.arrival is not None else None
         return Plan(
             run.signature,
             number,
             prepared,
             tuple(run.shapes[n] for n in run.signature.feeds),
             [self.shadow.output(t) for t in prepared.fetches],
-            [self.shadow.handles[t] for t in prepared.targets],
+            [*(self.shadow.handles[t] for t in prepared.targets), *([draws.target] if draws is not None else [])],
             [(self.shadow.output(f.node), f) for f in prepared.feeds],
             [self.shadow.output(t) for t in prepared.observed],
             [self.shadow.handles[name] for name in prepared.sent],
+            draws,
         )
 
 

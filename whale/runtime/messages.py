@@ -95,6 +95,13 @@ def _to_report(failed: Mapping[str, Origin | None], ops: Mapping[str, Op]) -> st
     return "\n".join(lines)
 
 
+def failed_nodes(message: str, shadow: Shadow) -> list[str]:
+    """The nodes of the shadow graph that an error of TensorFlow's says failed, or that those serve which did."""
+    named = (match.group(1) for match in _NODE.finditer(message) if match.group(1))
+    served = (_served(name.partition(":")[0], shadow) for name in named)
+    return list(dict.fromkeys(name for name in served if name is not None))
+
+
 def _served(name: str, shadow: Shadow) -> str | None:
     """The node of the shadow graph that a node of an error message is or serves."""
     if name in shadow.handles:

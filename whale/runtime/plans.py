@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whale.rewriter.mesh import Feed
+from whale.runtime.draws import Draws
 from whale.runtime.preparation import Prepared
 from whale.runtime.signature import Signature, layout_of
 
@@ -28,6 +29,8 @@ class Plan:
     """For the check before the first update: what the run draws."""
     sent: Sequence[Any] = ()
     """Targets that send random ops their inputs (``rewriter/streams.py``)."""
+    draws: Draws | None = None
+    """Knows whether the input of its runs has come; None where they draw none."""
 
     def accepts(self, names: Sequence[str], shapes: tuple[tuple[int, ...], ...], replicas: int) -> bool:
         """Whether it serves a run that feeds values of these shapes."""

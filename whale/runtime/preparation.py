@@ -12,11 +12,13 @@ from whale.ir.program import Phase, Program, reachable
 from whale.planner.cut import Choice, choose, repeat
 from whale.planner.stage_checks import check_gradients
 from whale.planner.task_graphs import summed_once
+from whale.rewriter.arrivals import Arrival, count_arrivals
 from whale.rewriter.collectives import check_collectives
 from whale.rewriter.keys import KeyAllocator
 from whale.rewriter.loop_checks import Unloopable
 from whale.rewriter.lower import lower
 from whale.rewriter.mesh import Feed, Lowered, Mesh
+from whale.rewriter.outside import type_waits
 from whale.rewriter.shadow import Shadow
 from whale.runtime.description import plan_lines, uncut, why_not_again, why_whole
 from whale.runtime.faults import TO_REPORT, told
@@ -66,6 +68,8 @@ class Prepared:
     """The copies, of a run that is cut."""
     approximate: bool = False
     """Whether the script chose to give up exactness somewhere."""
+    arrival: Arrival | None = None
+    """Counts the runs whose input has come, of a run that draws some."""
 
 
 def prepare(
@@ -207,6 +211,11 @@ def prepare(
             check_collectives(shadow, lowered.observed, subject.program.ops)
         emitted = time.perf_counter()
         added = shadow.flush()
+        arrival = None
+        if options.config.hang.seconds and any(type_waits(op.type) for op in subject.ordered.ops):
+            roots = [*lowered.fetches, *lowered.targets]
+            arrival = count_arrivals(shadow, roots, {feed.node for feed in lowered.feeds}, "/device:CPU:0")
+            added += shadow.flush()
     except PlanError:
         raise
     except Exception as fault:  # a fault of ours must not take the user's training down
@@ -231,6 +240,7 @@ def prepare(
         lowered.sent,
         mesh,
         any(decision.approximate for decision in choice.analysis.decisions.values()),
+        arrival,
     )
     reduced = sum(t.bytes for bucket in lowered.collectives for t in bucket)
     lines = plan_lines(choice, lowered, mesh, rolled)
