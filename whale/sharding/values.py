@@ -85,19 +85,6 @@ def _negative(op: Op, ins: tuple[Fact, ...]) -> Value | None:
     return None if value is None else np.asarray(np.frompyfunc(D.negate, 1, 1)(value), dtype=object)
 
 
-def _floor_divide(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        return a // b if b else 0
-    exact = D.divide(a, b)
-    return exact if exact is not None else D.opaque("floordiv", a, b)
-
-
-def _modulo(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        return a % b if b else 0
-    return 0 if D.divide(a, b) is not None else D.opaque("mod", a, b)
-
-
 def _extreme(name: str, pick: Callable[[int, int], int]) -> Callable[[Dim, Dim], Dim]:
     def function(a: Dim, b: Dim) -> Dim:
         if isinstance(a, int) and isinstance(b, int):
@@ -354,10 +341,10 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "AddV2": _elementwise(D.add),
     "Sub": _elementwise(_subtract),
     "Mul": _elementwise(D.multiply),
-    "FloorDiv": _elementwise(_floor_divide),
-    "Div": _elementwise(_floor_divide),
-    "TruncateDiv": _elementwise(_floor_divide),
-    "FloorMod": _elementwise(_modulo),
+    "FloorDiv": _elementwise(D.floor_divide),
+    "Div": _elementwise(D.floor_divide),
+    "TruncateDiv": _elementwise(D.floor_divide),
+    "FloorMod": _elementwise(D.modulo),
     "Maximum": _elementwise(_extreme("max", max)),
     "Minimum": _elementwise(_extreme("min", min)),
     "Equal": _compare(lambda a, b: a == b),
