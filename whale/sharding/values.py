@@ -71,7 +71,7 @@ def _first(op: Op, ins: tuple[Fact, ...]) -> Value | None:
 
 
 def _elementwise(function: Callable[[Dim, Dim], Dim]) -> Evaluator:
-    apply = np.frompyfunc(function, 2, 1)
+    apply = np.frompyfunc(_where_known(function), 2, 1)
 
     def evaluator(op: Op, ins: tuple[Fact, ...]) -> Value | None:
         values = _known(ins)
@@ -80,9 +80,19 @@ def _elementwise(function: Callable[[Dim, Dim], Dim]) -> Evaluator:
     return evaluator
 
 
+def _where_known(function: Callable[[Dim, Dim], Dim]) -> Callable[[Dim | None, Dim | None], Dim | None]:
+    """A function of two elements that may not be known. What one leaves is known, whatever is divided by it."""
+
+    def apply(a: Dim | None, b: Dim | None) -> Dim | None:
+        if b is not None and (a is not None or (function is D.modulo and b == 1)):
+            return function(0 if a is None else a, b)
+        return None
+
+    return apply
+
+
 def _negative(op: Op, ins: tuple[Fact, ...]) -> Value | None:
-    value = ins[0].value
-    return None if value is None else np.asarray(np.frompyfunc(D.negate, 1, 1)(value), dtype=object)
+    return _elementwise(D.multiply)(op, (Fact(value=array(-1)), ins[0]))
 
 
 def _extreme(name: str, pick: Callable[[int, int], int]) -> Callable[[Dim, Dim], Dim]:
@@ -184,9 +194,9 @@ def _reduce(function: Callable[[Dim, Dim], Dim], start: Dim) -> Evaluator:
         axes = _indices(values[1])
         if values[0].ndim == 0 or not axes:
             return values[0]
-        result = start
+        result: Dim | None = start
         for item in values[0]:
-            result = function(result, item)
+            result = _where_known(function)(result, item)
         return array([result]) if op.attrs.get("keep_dims") else array(result)
 
     return evaluator

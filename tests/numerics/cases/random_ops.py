@@ -202,3 +202,18 @@ def act_calls_between_steps(tf, record, workdir):
                 record("loss", sess.run([loss, train], {x: a, y: b})[0])
                 record("loss and action", sess.run([loss, action], {x: a[:3], y: b[:3], keep: 0.8}))
         record_variables(tf, sess, record)
+
+
+@case()
+def random_part_of_a_fed_batch(tf, record, workdir):
+    """One place is drawn for the whole batch, and every image is cropped there."""
+    random = np.random.RandomState(0)
+    x = tf.placeholder(tf.float32, [None, 7, 6, 2])
+    cropped = tf.random_crop(x, [tf.shape(x)[0], 5, 4, 2])
+    loss = tf.reduce_mean(tf.square(tf.layers.conv2d(cropped, 3, 3) - 1.0))
+    train = tf.train.AdamOptimizer(0.02).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 7, 3, 8):
+            record("losses", sess.run([loss, cropped, train], {x: random.randn(size, 7, 6, 2)})[:2])
+        record_variables(tf, sess, record)
