@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.numerics.case import case, record_variables
 from tests.numerics.data import batches, blobs, images, plane
 
