@@ -12,6 +12,11 @@ def _table(tf: Any, i: Inputs) -> Any:
     return i.square
 
 
+def _counted(tf: Any, i: Inputs) -> Any:
+    """The numbers of the samples as ``tf.vectorized_map`` has them: of a single one, 0 for all."""
+    return tf.where_v2(tf.reduce_max(tf.stack([i.b])) > 1, tf.range(tf.reduce_max(tf.stack([i.b]))), 0)
+
+
 INDEX = [
     Row("GatherV2: embedding", lambda tf, i: tf.gather(_table(tf, i), i.ids)),
     Row("GatherV2: embedding of two dims", lambda tf, i: tf.gather(_table(tf, i), tf.stack([i.ids, i.ids], 1))),
@@ -37,6 +42,9 @@ INDEX = [
         "GatherV2: batch dims, whole params",
         lambda tf, i: tf.gather(tf.ones([i.b, 4]) * i.w, tf.expand_dims(i.ids, 1), batch_dims=1),
     ),
+    Row("GatherV2: every sample in order", lambda tf, i: tf.gather(i.x, tf.range(i.b)) * i.w),
+    Row("GatherV2: all rows of time major", lambda tf, i: tf.gather(tf.transpose(i.x), tf.range(i.b), axis=1)),
+    Row("GatherV2: every sample, or the first", lambda tf, i: tf.gather(i.x, _counted(tf, i)) * i.w),
     Row("GatherV2: permuted samples", lambda tf, i: tf.gather(i.x, tf.range(i.b)[::-1]), whole=("GatherV2",)),
     Row("GatherV2: flattened rows", lambda tf, i: tf.gather(tf.reshape(i.x, [-1]), tf.range(i.b) * 4 + i.ids)),
     Row("Gather", lambda tf, i: tf.raw_ops.Gather(params=_table(tf, i), indices=i.ids)),

@@ -15,6 +15,11 @@ def _open(tf: Any, i: Inputs) -> Any:
     return i.x[:, : tf.reduce_max(i.ids) + 3]
 
 
+def _split_sizes(tf: Any, i: Inputs) -> Any:
+    samples, steps, width = (tf.reshape(size, []) for size in tf.split(tf.shape(i.x), 3))
+    return tf.reshape(tf.tanh(tf.reshape(i.x, [samples * steps, width])), [samples, steps, -1])
+
+
 def _padded(tf: Any, sequences: Any, rate: int) -> Any:
     """Zeros behind sequences, for a length that the rate divides."""
     return tf.pad(sequences, [[0, 0], [0, rate - 1 - (tf.shape(sequences)[1] + rate - 1) % rate], [0, 0]])
@@ -78,6 +83,7 @@ RESHAPES = [
     Row("Reshape: elements in pairs across samples", lambda tf, i: tf.reshape(i.x, [2, -1]), whole=("Reshape",)),
     Row("Reshape: time into the batch", lambda tf, i: _dilated(tf, _padded(tf, i.x, 2)), sample=(3, 4)),
     Row("Reshape: open time into the batch", lambda tf, i: _dilated(tf, _padded(tf, _open(tf, i), 2)), sample=(7, 4)),
+    Row("Reshape: sizes split off a shape", _split_sizes, sample=(3, 4)),
     Row("Reshape: heads", lambda tf, i: _heads(tf, i), sample=(3, 4)),
     Row("Reshape: of a sum", lambda tf, i: tf.reshape(tf.reduce_sum(i.x, 0), [2, 2])),
     Row("Reshape: of a whole by count", lambda tf, i: tf.reshape(tf.ones([i.b * 4]), [i.b, 4]) * i.x),

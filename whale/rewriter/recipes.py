@@ -87,6 +87,13 @@ def own_end(lowering: Lowering, op: Op, decision: Decision) -> None:
         lowering.copy_with(op, replica, [lowering.get(counter, None, replica), end])
 
 
+def input_as_it_is(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """An op whose output is one of its inputs, by what is known of the others."""
+    tensor = op.inputs[decision.params["index"]]
+    for replica in lowering.copies:
+        lowering.set_output(op, replica, 0, lowering.get(tensor, None, replica))
+
+
 def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
     """Indices whose first coordinate counts the samples: each copy counts from its own first sample."""
     at = decision.params["index"]
@@ -148,6 +155,7 @@ def one_width(lowering: Lowering, op: Op, decision: Decision) -> None:
 
 
 RECIPES: Mapping[str, Recipe] = {
+    "input": input_as_it_is,
     "rebased": rebased,
     "zero_if_empty": zero_if_empty,
     "one_width": one_width,

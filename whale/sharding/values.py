@@ -317,6 +317,18 @@ def _list_difference(op: Op, ins: tuple[Fact, ...]) -> Value | None:
     return array([n for n in numbers[0] if n not in without])
 
 
+def _extreme_of(function: Callable[[Dim, Dim], Dim]) -> Evaluator:
+    """The largest or smallest element of a vector; a single one is that, whatever it is."""
+
+    def evaluator(op: Op, ins: tuple[Fact, ...]) -> Value | None:
+        value = ins[0].value
+        if value is None or value.ndim > 1 or not value.size:
+            return None
+        return _reduce(function, np.ravel(value)[0])(op, ins)
+
+    return evaluator
+
+
 def _compare(function: Callable[[int, int], bool]) -> Evaluator:
     def number(a: int, b: int) -> int:
         return int(function(a, b))
@@ -325,8 +337,12 @@ def _compare(function: Callable[[int, int], bool]) -> Evaluator:
 
     def evaluator(op: Op, ins: tuple[Fact, ...]) -> Value | None:
         values = _known(ins)
-        if values is None or any(not isinstance(i, int) for v in values for i in np.ravel(v)):
+        if values is None:
             return None
+        if any(not isinstance(i, int) for v in values for i in np.ravel(v)):
+            pair: list[Dim | None] = [item for v in values if v.ndim == 0 for item in np.ravel(v)]
+            known = [item for item in pair if item is not None]
+            return array(D.opaque(op.type, *known)) if len(known) == 2 else None
         return np.asarray(apply(*values), dtype=object)
 
     return evaluator
@@ -360,6 +376,7 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "Equal": _compare(lambda a, b: a == b),
     "Less": _compare(lambda a, b: a < b),
     "Greater": _compare(lambda a, b: a > b),
+    "GreaterEqual": _compare(lambda a, b: a >= b),
     "Pack": _pack,
     "ConcatV2": _concat,
     "StridedSlice": _strided_slice,
@@ -368,6 +385,8 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "GatherV2": _gather,
     "Prod": _reduce(D.multiply, 1),
     "Sum": _reduce(D.add, 0),
+    "Max": _extreme_of(_extreme("max", max)),
+    "Min": _extreme_of(_extreme("min", min)),
     "Range": _range,
     "Reshape": _reshape,
     "ExpandDims": _expand_dims,
