@@ -95,7 +95,7 @@ def input_as_it_is(lowering: Lowering, op: Op, decision: Decision) -> None:
 
 
 def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """Indices whose first coordinate counts the samples: each copy counts from its own first sample."""
+    """Indices that count the samples, or whose first coordinate does: each copy counts from its own first sample."""
     at = decision.params["index"]
     tensor = op.inputs[at]
     dtype, build = lowering.dtype(tensor), lowering.builder
@@ -105,18 +105,23 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
         cut = decision.wants[at] or lowering.fact(tensor).placement
         assert isinstance(cut, Sharded)
         offset = build.cast(place, lowering.sizes.scalar(place, cut.batch, "offset"), "int32", dtype)
-        zero = build.const(place, 0, dtype)
-        width = build.element(
-            place, build.shape(place, piece, dtype), len(lowering.fact(tensor).dims or ()) - 1, "int32"
-        )
-        attrs = {"T": type_attr(dtype), "TI": type_attr("int32"), "axis": -1}
-        first = build.const(place, 0, "int32")
-        row = build.node(place, "OneHot", [first, width, offset, zero], "whale/one_hot", attrs)
+        if lowering.fact(tensor).rank != 1:
+            offset = _as_first_coordinate(lowering, place, tensor, piece, offset)
         inputs = [
-            build.binary(place, "Sub", piece, row, dtype) if i == at else lowering.get(t, w, replica)
+            build.binary(place, "Sub", piece, offset, dtype) if i == at else lowering.get(t, w, replica)
             for i, (t, w) in enumerate(zip(op.inputs, decision.wants))
         ]
         lowering.copy_with(op, replica, inputs)
+
+
+def _as_first_coordinate(lowering: Lowering, place: Place, tensor: str, piece: str, offset: str) -> str:
+    """A row of coordinates of which the first is an offset, and the others are zero."""
+    build, dtype = lowering.builder, lowering.dtype(tensor)
+    last = len(lowering.fact(tensor).dims or ()) - 1
+    width = build.element(place, build.shape(place, piece, dtype), last, "int32")
+    attrs = {"T": type_attr(dtype), "TI": type_attr("int32"), "axis": -1}
+    first, zero = build.const(place, 0, "int32"), build.const(place, 0, dtype)
+    return build.node(place, "OneHot", [first, width, offset, zero], "whale/one_hot", attrs)
 
 
 def zero_if_empty(lowering: Lowering, op: Op, decision: Decision) -> None:
