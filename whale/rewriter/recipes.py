@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from whale.ir.placement import PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op
 from whale.rewriter import batch_norm, reductions, whole_shapes
-from whale.rewriter.build import type_attr
+from whale.rewriter.build import Place, type_attr
 from whale.rewriter.own_labels import own_labels
 from whale.sharding.facts import Decision, Local
 
