@@ -186,6 +186,20 @@ SEGMENTS = [
         for how in ("Mean", "SqrtN")
         for end in ("", "WithNumSegments")
     ),
+    *(
+        Row(f"Segment{how}", lambda tf, i, how=how: _segments(tf, i, how), whole=(f"Segment{how}",))
+        for how in ("Sum", "Mean", "Max", "Min")
+    ),
+    Row("SegmentProd", lambda tf, i: _segments(tf, i, "Prod"), whole=("SegmentProd",), gradient=False),
+    *(
+        Row(
+            f"SparseSegment{how}GradV2",
+            lambda tf, i, how=how: _distinct_rows(tf, i, how),
+            whole=(f"SparseSegment{how}GradV2",),
+            gradient=False,
+        )
+        for how in ("Sum", "Mean", "SqrtN")
+    ),
     Row(
         "SparseSegmentMean: of a sum",
         lambda tf, i: tf.sparse_segment_mean(tf.matmul(i.x, i.y, transpose_a=True), [0, 3, 1], [0, 0, 1]),
@@ -202,6 +216,17 @@ SEGMENTS = [
 ]
 
 TABLES = {"indices": INDEX, "split strings": STRINGS, "summaries": SUMMARIES, "segments": SEGMENTS}
+
+
+def _segments(tf: Any, i: Inputs, how: str) -> Any:
+    """Two samples to a segment."""
+    return getattr(tf.math, f"segment_{how.lower()}")(i.x, tf.range(i.b) // 2)
+
+
+def _distinct_rows(tf: Any, i: Inputs, how: str) -> Any:
+    """The gradient of a lookup of one word for each sample: a row for each distinct word."""
+    gradient = getattr(tf.raw_ops, f"SparseSegment{how}GradV2")
+    return tuple(gradient(grad=i.x, indices=i.ids, segment_ids=tf.range(i.b), dense_output_dim0=4))
 
 
 def _variable(tf: Any, resource: bool) -> Any:
