@@ -95,6 +95,34 @@ def test_evaluation_needs_every_symbol() -> None:
     assert D.evaluate(D.multiply(D.symbol("b"), D.symbol("t")), {"b": 3}) is None
 
 
+@given(sizes(), st.integers(1, 5))
+def test_a_floor_division_and_its_rest_make_up_the_size(a: Dim, divisor: int) -> None:
+    whole, rest = D.floor_divide(a, divisor), D.modulo(a, divisor)
+    assert D.add(D.multiply(whole, divisor), rest) == a
+    assert D.divide(D.add(a, D.negate(rest)), divisor) == whole
+
+
+@given(sizes(), sizes(), st.integers(1, 5))
+def test_whole_multiples_leave_a_floor_division(a: Dim, b: Dim, divisor: int) -> None:
+    larger = D.add(D.multiply(a, divisor), b)
+    assert D.floor_divide(larger, divisor) == D.add(a, D.floor_divide(b, divisor))
+    assert D.modulo(larger, divisor) == D.modulo(b, divisor)
+
+
+@given(st.integers(-20, 20), st.integers(-5, 5))
+def test_numbers_are_divided_as_numbers(a: int, b: int) -> None:
+    assert D.floor_divide(a, b) == (a // b if b else 0)
+    assert D.modulo(a, b) == (a % b if b else 0)
+
+
+def test_what_is_not_divided_by_a_number_keeps_a_name() -> None:
+    b, t = D.symbol("b"), D.symbol("t")
+    assert D.floor_divide(D.multiply(b, t), t) == b
+    assert D.modulo(D.multiply(b, t), t) == 0
+    assert str(D.floor_divide(b, t)) == "floordiv(b,t)"
+    assert str(D.modulo(b, t)) == "mod(b,t)"
+
+
 def test_nothing_is_divided_by_zero() -> None:
     assert D.divide(4, 0) is None
     assert D.divide(D.symbol("b"), 0) is None

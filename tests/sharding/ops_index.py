@@ -12,6 +12,11 @@ def _table(tf: Any, i: Inputs) -> Any:
     return i.square
 
 
+def _counted(tf: Any, i: Inputs) -> Any:
+    """The numbers of the samples as ``tf.vectorized_map`` has them: of a single one, 0 for all."""
+    return tf.where_v2(tf.reduce_max(tf.stack([i.b])) > 1, tf.range(tf.reduce_max(tf.stack([i.b]))), 0)
+
+
 INDEX = [
     Row("GatherV2: embedding", lambda tf, i: tf.gather(_table(tf, i), i.ids)),
     Row("GatherV2: embedding of two dims", lambda tf, i: tf.gather(_table(tf, i), tf.stack([i.ids, i.ids], 1))),
@@ -37,6 +42,9 @@ INDEX = [
         "GatherV2: batch dims, whole params",
         lambda tf, i: tf.gather(tf.ones([i.b, 4]) * i.w, tf.expand_dims(i.ids, 1), batch_dims=1),
     ),
+    Row("GatherV2: every sample in order", lambda tf, i: tf.gather(i.x, tf.range(i.b)) * i.w),
+    Row("GatherV2: all rows of time major", lambda tf, i: tf.gather(tf.transpose(i.x), tf.range(i.b), axis=1)),
+    Row("GatherV2: every sample, or the first", lambda tf, i: tf.gather(i.x, _counted(tf, i)) * i.w),
     Row("GatherV2: permuted samples", lambda tf, i: tf.gather(i.x, tf.range(i.b)[::-1]), whole=("GatherV2",)),
     Row("GatherV2: flattened rows", lambda tf, i: tf.gather(tf.reshape(i.x, [-1]), tf.range(i.b) * 4 + i.ids)),
     Row("Gather", lambda tf, i: tf.raw_ops.Gather(params=_table(tf, i), indices=i.ids)),
@@ -178,6 +186,20 @@ SEGMENTS = [
         for how in ("Mean", "SqrtN")
         for end in ("", "WithNumSegments")
     ),
+    *(
+        Row(f"Segment{how}", lambda tf, i, how=how: _segments(tf, i, how), whole=(f"Segment{how}",))
+        for how in ("Sum", "Mean", "Max", "Min")
+    ),
+    Row("SegmentProd", lambda tf, i: _segments(tf, i, "Prod"), whole=("SegmentProd",), gradient=False),
+    *(
+        Row(
+            f"SparseSegment{how}GradV2",
+            lambda tf, i, how=how: _distinct_rows(tf, i, how),
+            whole=(f"SparseSegment{how}GradV2",),
+            gradient=False,
+        )
+        for how in ("Sum", "Mean", "SqrtN")
+    ),
     Row(
         "SparseSegmentMean: of a sum",
         lambda tf, i: tf.sparse_segment_mean(tf.matmul(i.x, i.y, transpose_a=True), [0, 3, 1], [0, 0, 1]),
@@ -194,6 +216,17 @@ SEGMENTS = [
 ]
 
 TABLES = {"indices": INDEX, "split strings": STRINGS, "summaries": SUMMARIES, "segments": SEGMENTS}
+
+
+def _segments(tf: Any, i: Inputs, how: str) -> Any:
+    """Two samples to a segment."""
+    return getattr(tf.math, f"segment_{how.lower()}")(i.x, tf.range(i.b) // 2)
+
+
+def _distinct_rows(tf: Any, i: Inputs, how: str) -> Any:
+    """The gradient of a lookup of one word for each sample: a row for each distinct word."""
+    gradient = getattr(tf.raw_ops, f"SparseSegment{how}GradV2")
+    return tuple(gradient(grad=i.x, indices=i.ids, segment_ids=tf.range(i.b), dense_output_dim0=4))
 
 
 def _variable(tf: Any, resource: bool) -> Any:

@@ -146,6 +146,19 @@ OWN = [
 
 SCATTER = ("TensorArrayScatterV3",)
 
+VECTORIZED = [
+    Row("vectorized_map", lambda tf, i: tf.vectorized_map(lambda h: tf.tanh(h) * i.w, i.x)),
+    Row(
+        "vectorized_map: a product", lambda tf, i: tf.vectorized_map(lambda h: tf.tanh(h @ i.square)[1], i.x), SEQUENCE
+    ),
+    Row("vectorized_map: a mean", lambda tf, i: tf.vectorized_map(lambda h: tf.reduce_mean(h * i.w, 0), i.x), SEQUENCE),
+    Row(
+        "vectorized_map: over what was computed",
+        lambda tf, i: tf.vectorized_map(lambda h: tf.nn.softmax(h) * h[:1], tf.tanh(i.x * i.w)),
+        SEQUENCE,
+    ),
+]
+
 WHOLE = [
     Row("map: in a loop", _repeated, whole=SCATTER),
     Row("map: of two batches", lambda tf, i: tf.map_fn(lambda h: h * i.w, tf.concat([i.x, i.y], 0)), whole=SCATTER),
@@ -180,4 +193,4 @@ WHOLE = [
     Row("while: backwards", _backwards, whole=SCATTER),
 ]
 
-TABLES = {"loops over samples": [*OWN, *WHOLE]}
+TABLES = {"loops over samples": [*OWN, *WHOLE], "vectorized maps": VECTORIZED}

@@ -9,6 +9,31 @@ from tests.sharding.rows import Inputs, Row
 FED = ("static", "dynamic")
 """Ways for what joins two batches along the batch: of drawn ones only the run shows whether they are of one size."""
 
+
+def _open(tf: Any, i: Inputs) -> Any:
+    """Sequences whose length is not known before the run."""
+    return i.x[:, : tf.reduce_max(i.ids) + 3]
+
+
+def _split_sizes(tf: Any, i: Inputs) -> Any:
+    samples, steps, width = (tf.reshape(size, []) for size in tf.split(tf.shape(i.x), 3))
+    return tf.reshape(tf.tanh(tf.reshape(i.x, [samples * steps, width])), [samples, steps, -1])
+
+
+def _padded(tf: Any, sequences: Any, rate: int) -> Any:
+    """Zeros behind sequences, for a length that the rate divides."""
+    return tf.pad(sequences, [[0, 0], [0, rate - 1 - (tf.shape(sequences)[1] + rate - 1) % rate], [0, 0]])
+
+
+def _dilated(tf: Any, sequences: Any, rate: int = 2) -> Any:
+    """A convolution over every so many steps: the others go into the batch, in front of it, and come back."""
+    samples, _, width = tf.unstack(tf.shape(sequences))
+    blocks = tf.transpose(tf.reshape(sequences, [-1, rate, width]), [1, 0, 2])
+    inside = tf.tanh(tf.reshape(blocks, [samples * rate, -1, width]))[:, 1:]
+    back = tf.transpose(tf.reshape(inside, [rate, -1, width]), [1, 0, 2])
+    return tf.reshape(back, [tf.shape(inside)[0] // rate, -1, width])
+
+
 SHAPES = [
     Row("Shape", lambda tf, i: tf.shape(i.x)),
     Row("Shape: int64", lambda tf, i: tf.shape(i.x, out_type=tf.int64)),
@@ -56,6 +81,9 @@ RESHAPES = [
     Row("Reshape: ones around", lambda tf, i: tf.reshape(i.x, [1, -1, 1, 4])),
     Row("Reshape: a column", lambda tf, i: tf.reshape(i.x[:, 0], [-1, 1]) * i.w),
     Row("Reshape: elements in pairs across samples", lambda tf, i: tf.reshape(i.x, [2, -1]), whole=("Reshape",)),
+    Row("Reshape: time into the batch", lambda tf, i: _dilated(tf, _padded(tf, i.x, 2)), sample=(3, 4)),
+    Row("Reshape: open time into the batch", lambda tf, i: _dilated(tf, _padded(tf, _open(tf, i), 2)), sample=(7, 4)),
+    Row("Reshape: sizes split off a shape", _split_sizes, sample=(3, 4)),
     Row("Reshape: heads", lambda tf, i: _heads(tf, i), sample=(3, 4)),
     Row("Reshape: of a sum", lambda tf, i: tf.reshape(tf.reduce_sum(i.x, 0), [2, 2])),
     Row("Reshape: of a whole by count", lambda tf, i: tf.reshape(tf.ones([i.b * 4]), [i.b, 4]) * i.x),
@@ -140,9 +168,25 @@ JOINS = [
 SLICES = [
     Row("Slice: features", lambda tf, i: tf.slice(i.x, [0, 1], [-1, 2])),
     Row("Slice: by count", lambda tf, i: tf.slice(i.x, [0, 1], [i.b, 2])),
-    Row("Slice: batch", lambda tf, i: tf.slice(i.x, [1, 0], [2, -1]), whole=("Slice",), modes=("static", "dynamic")),
-    Row("Slice: half of a doubled batch", lambda tf, i: tf.slice(tf.concat([i.x, i.y], 0), [i.b, 0], [i.b, 4])),
-    Row("Slice: first half of a doubled batch", lambda tf, i: tf.slice(tf.concat([i.x, i.y], 0), [0, 0], [i.b, 4])),
+    Row("Slice: batch", lambda tf, i: tf.slice(i.x, [1, 0], [2, -1]), whole=("Slice",), modes=("static",)),
+    Row(
+        "Slice: half of a doubled batch",
+        lambda tf, i: tf.slice(tf.concat([i.x, i.y], 0), [i.b, 0], [i.b, 4]),
+        modes=FED,
+    ),
+    Row(
+        "Slice: first half of a doubled batch",
+        lambda tf, i: tf.slice(tf.concat([i.x, i.y], 0), [0, 0], [i.b, 4]),
+        modes=FED,
+    ),
+    Row("Slice: from a place known at the run", lambda tf, i: tf.slice(i.x, [0, tf.reduce_max(i.ids) % 3], [-1, 2])),
+    Row("Slice: of a length known at the run", lambda tf, i: tf.slice(i.x, [0, 0], [i.b, tf.reduce_max(i.ids) + 1])),
+    Row(
+        "Slice: samples from a place known at the run",
+        lambda tf, i: tf.slice(i.x, [tf.reduce_max(i.ids) * 0, 0], [1, -1]),
+        whole=("Slice",),
+    ),
+    Row("Slice: a random part of each", lambda tf, i: tf.random_crop(i.x, [i.b, 2, 4]), sample=(5, 4)),
     Row("Slice: of a sum", lambda tf, i: tf.slice(tf.reduce_sum(i.x, 0), [1], [2])),
     Row("StridedSlice: features", lambda tf, i: i.x[:, 1:3]),
     Row("StridedSlice: one feature", lambda tf, i: i.x[:, 2]),
@@ -176,6 +220,18 @@ SLICES = [
     Row(
         "StridedSlice: across two batches",
         lambda tf, i: tf.concat([i.x, i.y], 0)[i.b - 1 : i.b + 1],
+        whole=("StridedSlice", "StridedSliceGrad"),
+    ),
+    Row("StridedSlice: up to the longest", _open, sample=(7, 4)),
+    Row("StridedSlice: a feature known at the run", lambda tf, i: i.x[:, tf.reduce_max(i.ids)]),
+    Row(
+        "StridedSlice: from a place known at the run",
+        lambda tf, i: i.x[: i.b, tf.reduce_max(i.ids) :, 1:],
+        sample=(5, 4),
+    ),
+    Row(
+        "StridedSlice: samples up to a place known at the run",
+        lambda tf, i: i.x[: tf.reduce_max(i.ids) * 0 + 1],
         whole=("StridedSlice", "StridedSliceGrad"),
     ),
     Row("StridedSlice: of a sum", lambda tf, i: tf.reduce_sum(i.x, 0)[1:3]),

@@ -227,7 +227,16 @@ def test_comparisons_of_numbers(items: list[int]) -> None:
 
 
 def test_comparisons_of_symbols_are_not_guessed() -> None:
-    assert result("Equal", known(D.symbol("n0")), known(6)) is None
+    made = result("Equal", known(D.symbol("n0")), known(6))
+    assert made is not None
+    assert str(made[()]) == "Equal(n0,6)"
+    assert result("Equal", known([D.symbol("n0")]), known(6)) is None
+
+
+def test_the_largest_of_one_size_is_that_size() -> None:
+    assert result("Max", known([D.symbol("n0")]), known([0])) == D.symbol("n0")
+    assert result("Max", known([4, 6, 5]), known([0])) == 6
+    assert result("Min", known([4, 6, 5]), known([0])) == 4
 
 
 shapes = st.lists(st.sampled_from([1, 1, 3]), max_size=4)

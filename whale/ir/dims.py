@@ -157,6 +157,30 @@ def _divide_polynomial(a: Dim, b: Dim) -> Dim | None:
     return None
 
 
+def floor_divide(a: Dim, b: Dim) -> Dim:
+    """The floor of a / b, for any value of the symbols; 0 where b is 0.
+
+    Whole multiples of a number are taken out, so that ``b * floor_divide(a, b) + modulo(a, b)`` is ``a``.
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b else 0
+    if not isinstance(b, int) or b < 1:
+        exact = divide(a, b)
+        return exact if exact is not None else opaque("floordiv", a, b)
+    whole = _make({monomial: coefficient // b for monomial, coefficient in _terms(a).items()})
+    rest = add(a, multiply(whole, -b))
+    return whole if isinstance(rest, int) else add(whole, opaque("floordiv", rest, b))
+
+
+def modulo(a: Dim, b: Dim) -> Dim:
+    """What a floor division of a by b leaves; 0 where b is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b if b else 0
+    if isinstance(b, int) and b > 0:
+        return add(a, multiply(floor_divide(a, b), -b))
+    return 0 if divide(a, b) is not None else opaque("mod", a, b)
+
+
 def symbols_of(value: Dim) -> frozenset[str]:
     """Names of the symbols in a size."""
     return frozenset(name for monomial in _terms(value) for name in monomial)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from whale.ir.placement import PARTIAL, REPLICATED, Sharded
 from whale.ir.program import Op
 from whale.rewriter import batch_norm, reductions, whole_shapes
-from whale.rewriter.build import type_attr
+from whale.rewriter.build import Place, type_attr
 from whale.rewriter.own_labels import own_labels
 from whale.sharding.facts import Decision, Local
 
@@ -87,8 +87,15 @@ def own_end(lowering: Lowering, op: Op, decision: Decision) -> None:
         lowering.copy_with(op, replica, [lowering.get(counter, None, replica), end])
 
 
+def input_as_it_is(lowering: Lowering, op: Op, decision: Decision) -> None:
+    """An op whose output is one of its inputs, by what is known of the others."""
+    tensor = op.inputs[decision.params["index"]]
+    for replica in lowering.copies:
+        lowering.set_output(op, replica, 0, lowering.get(tensor, None, replica))
+
+
 def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
-    """Indices whose first coordinate counts the samples: each copy counts from its own first sample."""
+    """Indices that count the samples, or whose first coordinate does: each copy counts from its own first sample."""
     at = decision.params["index"]
     tensor = op.inputs[at]
     dtype, build = lowering.dtype(tensor), lowering.builder
@@ -98,18 +105,23 @@ def rebased(lowering: Lowering, op: Op, decision: Decision) -> None:
         cut = decision.wants[at] or lowering.fact(tensor).placement
         assert isinstance(cut, Sharded)
         offset = build.cast(place, lowering.sizes.scalar(place, cut.batch, "offset"), "int32", dtype)
-        zero = build.const(place, 0, dtype)
-        width = build.element(
-            place, build.shape(place, piece, dtype), len(lowering.fact(tensor).dims or ()) - 1, "int32"
-        )
-        attrs = {"T": type_attr(dtype), "TI": type_attr("int32"), "axis": -1}
-        first = build.const(place, 0, "int32")
-        row = build.node(place, "OneHot", [first, width, offset, zero], "whale/one_hot", attrs)
+        if lowering.fact(tensor).rank != 1:
+            offset = _as_first_coordinate(lowering, place, tensor, piece, offset)
         inputs = [
-            build.binary(place, "Sub", piece, row, dtype) if i == at else lowering.get(t, w, replica)
+            build.binary(place, "Sub", piece, offset, dtype) if i == at else lowering.get(t, w, replica)
             for i, (t, w) in enumerate(zip(op.inputs, decision.wants))
         ]
         lowering.copy_with(op, replica, inputs)
+
+
+def _as_first_coordinate(lowering: Lowering, place: Place, tensor: str, piece: str, offset: str) -> str:
+    """A row of coordinates of which the first is an offset, and the others are zero."""
+    build, dtype = lowering.builder, lowering.dtype(tensor)
+    last = len(lowering.fact(tensor).dims or ()) - 1
+    width = build.element(place, build.shape(place, piece, dtype), last, "int32")
+    attrs = {"T": type_attr(dtype), "TI": type_attr("int32"), "axis": -1}
+    first, zero = build.const(place, 0, "int32"), build.const(place, 0, dtype)
+    return build.node(place, "OneHot", [first, width, offset, zero], "whale/one_hot", attrs)
 
 
 def zero_if_empty(lowering: Lowering, op: Op, decision: Decision) -> None:
@@ -148,6 +160,7 @@ def one_width(lowering: Lowering, op: Op, decision: Decision) -> None:
 
 
 RECIPES: Mapping[str, Recipe] = {
+    "input": input_as_it_is,
     "rebased": rebased,
     "zero_if_empty": zero_if_empty,
     "one_width": one_width,

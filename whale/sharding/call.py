@@ -63,6 +63,11 @@ class Call:
             raise Decline(f"the value of input {index} is not known before the run")
         return value
 
+    def elements(self, index: int) -> Value | None:
+        """Known elements of an integer input, None in the place of the others; None when nothing is known of it."""
+        fact = self.ins[index]
+        return fact.part if fact.value is None else fact.value
+
     def numbers(self, index: int) -> list[int]:
         """Known value of an integer input as plain numbers, flattened; declines when it is not constant."""
         flat = np.ravel(self.value(index))

@@ -39,10 +39,13 @@ class Fact:
     """For a handle or flow of a container: the op that made it."""
     shape_of: Placement | None = None
     """For the shape of a tensor: where that tensor's pieces are."""
+    part: Value | None = None
+    """Where some elements of its value are known before the run: these, and None for the others."""
 
     def _key(self) -> tuple[object, ...]:
         value = None if self.value is None else (self.value.shape, tuple(np.ravel(self.value)))
-        return (self.placement, self.dims, value, self.zero, self.iota, self.origin, self.shape_of)
+        part = None if self.part is None else (self.part.shape, tuple(np.ravel(self.part)))
+        return (self.placement, self.dims, value, part, self.zero, self.iota, self.origin, self.shape_of)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Fact) and self._key() == other._key())

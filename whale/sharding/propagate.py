@@ -13,7 +13,7 @@ from whale.errors import VerifyError
 from whale.ir import dims as D
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Placement, Sharded
 from whale.ir.program import Op, TensorType, split_tensor
-from whale.sharding import values
+from whale.sharding import parts, values
 from whale.sharding.batches import Batches
 from whale.sharding.call import Call
 from whale.sharding.containers import Containers
@@ -356,10 +356,13 @@ class _Run:
         first = decision.outputs[0]
         if first.placement != REPLICATED:
             return decision
-        value = values.evaluate(call.op, call.ins)
+        value, part = values.evaluate(call.op, call.ins), None
         if value is None:
+            value, part = parts.evaluate(call.op, call.ins)
+        if value is None and part is None:
             return decision
-        return dataclasses.replace(decision, outputs=(dataclasses.replace(first, value=value), *decision.outputs[1:]))
+        known = dataclasses.replace(first, value=value, part=part)
+        return dataclasses.replace(decision, outputs=(known, *decision.outputs[1:]))
 
     def _merge(self, op: Op, ins: tuple[Fact | None, ...]) -> Decision:
         """Merge: the join of what is known of its inputs; taken whole when a loop does not settle."""

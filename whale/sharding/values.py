@@ -71,7 +71,7 @@ def _first(op: Op, ins: tuple[Fact, ...]) -> Value | None:
 
 
 def _elementwise(function: Callable[[Dim, Dim], Dim]) -> Evaluator:
-    apply = np.frompyfunc(function, 2, 1)
+    apply = np.frompyfunc(_where_known(function), 2, 1)
 
     def evaluator(op: Op, ins: tuple[Fact, ...]) -> Value | None:
         values = _known(ins)
@@ -80,22 +80,19 @@ def _elementwise(function: Callable[[Dim, Dim], Dim]) -> Evaluator:
     return evaluator
 
 
+def _where_known(function: Callable[[Dim, Dim], Dim]) -> Callable[[Dim | None, Dim | None], Dim | None]:
+    """A function of two elements that may not be known. What one leaves is known, whatever is divided by it."""
+
+    def apply(a: Dim | None, b: Dim | None) -> Dim | None:
+        if b is not None and (a is not None or (function is D.modulo and b == 1)):
+            return function(0 if a is None else a, b)
+        return None
+
+    return apply
+
+
 def _negative(op: Op, ins: tuple[Fact, ...]) -> Value | None:
-    value = ins[0].value
-    return None if value is None else np.asarray(np.frompyfunc(D.negate, 1, 1)(value), dtype=object)
-
-
-def _floor_divide(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        return a // b if b else 0
-    exact = D.divide(a, b)
-    return exact if exact is not None else D.opaque("floordiv", a, b)
-
-
-def _modulo(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        return a % b if b else 0
-    return 0 if D.divide(a, b) is not None else D.opaque("mod", a, b)
+    return _elementwise(D.multiply)(op, (Fact(value=array(-1)), ins[0]))
 
 
 def _extreme(name: str, pick: Callable[[int, int], int]) -> Callable[[Dim, Dim], Dim]:
@@ -197,9 +194,9 @@ def _reduce(function: Callable[[Dim, Dim], Dim], start: Dim) -> Evaluator:
         axes = _indices(values[1])
         if values[0].ndim == 0 or not axes:
             return values[0]
-        result = start
+        result: Dim | None = start
         for item in values[0]:
-            result = function(result, item)
+            result = _where_known(function)(result, item)
         return array([result]) if op.attrs.get("keep_dims") else array(result)
 
     return evaluator
@@ -320,6 +317,18 @@ def _list_difference(op: Op, ins: tuple[Fact, ...]) -> Value | None:
     return array([n for n in numbers[0] if n not in without])
 
 
+def _extreme_of(function: Callable[[Dim, Dim], Dim]) -> Evaluator:
+    """The largest or smallest element of a vector; a single one is that, whatever it is."""
+
+    def evaluator(op: Op, ins: tuple[Fact, ...]) -> Value | None:
+        value = ins[0].value
+        if value is None or value.ndim > 1 or not value.size:
+            return None
+        return _reduce(function, np.ravel(value)[0])(op, ins)
+
+    return evaluator
+
+
 def _compare(function: Callable[[int, int], bool]) -> Evaluator:
     def number(a: int, b: int) -> int:
         return int(function(a, b))
@@ -328,8 +337,12 @@ def _compare(function: Callable[[int, int], bool]) -> Evaluator:
 
     def evaluator(op: Op, ins: tuple[Fact, ...]) -> Value | None:
         values = _known(ins)
-        if values is None or any(not isinstance(i, int) for v in values for i in np.ravel(v)):
+        if values is None:
             return None
+        if any(not isinstance(i, int) for v in values for i in np.ravel(v)):
+            pair: list[Dim | None] = [item for v in values if v.ndim == 0 for item in np.ravel(v)]
+            known = [item for item in pair if item is not None]
+            return array(D.opaque(op.type, *known)) if len(known) == 2 else None
         return np.asarray(apply(*values), dtype=object)
 
     return evaluator
@@ -354,15 +367,16 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "AddV2": _elementwise(D.add),
     "Sub": _elementwise(_subtract),
     "Mul": _elementwise(D.multiply),
-    "FloorDiv": _elementwise(_floor_divide),
-    "Div": _elementwise(_floor_divide),
-    "TruncateDiv": _elementwise(_floor_divide),
-    "FloorMod": _elementwise(_modulo),
+    "FloorDiv": _elementwise(D.floor_divide),
+    "Div": _elementwise(D.floor_divide),
+    "TruncateDiv": _elementwise(D.floor_divide),
+    "FloorMod": _elementwise(D.modulo),
     "Maximum": _elementwise(_extreme("max", max)),
     "Minimum": _elementwise(_extreme("min", min)),
     "Equal": _compare(lambda a, b: a == b),
     "Less": _compare(lambda a, b: a < b),
     "Greater": _compare(lambda a, b: a > b),
+    "GreaterEqual": _compare(lambda a, b: a >= b),
     "Pack": _pack,
     "ConcatV2": _concat,
     "StridedSlice": _strided_slice,
@@ -371,6 +385,8 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "GatherV2": _gather,
     "Prod": _reduce(D.multiply, 1),
     "Sum": _reduce(D.add, 0),
+    "Max": _extreme_of(_extreme("max", max)),
+    "Min": _extreme_of(_extreme("min", min)),
     "Range": _range,
     "Reshape": _reshape,
     "ExpandDims": _expand_dims,

@@ -123,3 +123,23 @@ def experts(tf, record, workdir):
                 record("loss", value)
                 record("got", got)
         record_variables(tf, sess, record)
+
+
+@case()
+def cut_to_the_longest(tf, record, workdir):
+    """Sentences are fed padded to a fixed length and cut to the longest of the batch."""
+    random = np.random.RandomState(0)
+    x, lengths = tf.placeholder(tf.int32, [None, 9]), tf.placeholder(tf.int32, [None])
+    longest = tf.reduce_max(lengths)
+    words = tf.nn.embedding_lookup(tf.get_variable("table", [11, 4]), x[:, :longest])
+    scores = tf.matmul(words, words, transpose_b=True)
+    scores += tf.log(tf.sequence_mask(lengths, longest, tf.float32) + 1e-9)[:, None, :]
+    read = tf.matmul(tf.nn.softmax(scores), words)
+    loss = tf.reduce_mean(tf.square(tf.reduce_max(read, 1) - 0.5))
+    train = tf.train.AdamOptimizer(0.02).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 7, 2, 8):
+            feed = {x: random.randint(0, 11, (size, 9)), lengths: random.randint(1, 9, size)}
+            record("loss", sess.run([loss, train], feed)[0])
+        record_variables(tf, sess, record)

@@ -53,3 +53,23 @@ def blocks_by_hand(tf, record, workdir):
     net = tf.batch_to_space_nd(tf.nn.relu(net), [2, 2], [[1, 1], [0, 2]])
     loss = tf.reduce_mean(tf.square(net - x[..., :1]))
     _train(tf, record, x, loss, [random.randn(size, 6, 6, 3) for size in (8, 7, 5, 1)])
+
+
+@case()
+def time_goes_into_the_batch(tf, record, workdir):
+    """WaveNet's own dilated convolution: steps that a kernel leaves out go into the batch by reshape and transpose."""
+    random = np.random.RandomState(0)
+    x = tf.placeholder(tf.float32, [None, None, 3])
+    net = x
+    for number, rate in enumerate((2, 4, 3)):
+        samples, steps, width = tf.unstack(tf.shape(net))
+        padded = tf.pad(net, [[0, 0], [0, rate - 1 - (steps + rate - 1) % rate], [0, 0]])
+        blocks = tf.transpose(tf.reshape(padded, [-1, rate, width]), [1, 0, 2])
+        blocks = tf.reshape(blocks, [samples * rate, -1, width])
+        inside = tf.nn.conv1d(blocks, tf.get_variable(f"kernel{number}", [2, 3, 3]), 1, "VALID")
+        back = tf.transpose(tf.reshape(inside, [rate, -1, width]), [1, 0, 2])
+        back = tf.reshape(back, [tf.div(tf.shape(inside)[0], rate), -1, width])
+        net = tf.tanh(tf.slice(back, [0, 0, 0], [-1, steps - rate, -1])) + net[:, rate:]
+    loss = tf.reduce_mean(tf.square(net - 1.0))
+    sizes = ((8, 19), (7, 14), (1, 16), (5, 23), (3, 20), (2, 15))
+    _train(tf, record, x, loss, [random.randn(size, steps, 3) for size, steps in sizes])

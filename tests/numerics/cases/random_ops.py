@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.numerics.case import case, record_variables
 from tests.numerics.data import batches, blobs, images, plane
 
@@ -201,4 +203,38 @@ def act_calls_between_steps(tf, record, workdir):
                 record("action", sess.run(action, {x: a[:1]}))
                 record("loss", sess.run([loss, train], {x: a, y: b})[0])
                 record("loss and action", sess.run([loss, action], {x: a[:3], y: b[:3], keep: 0.8}))
+        record_variables(tf, sess, record)
+
+
+@case()
+def random_part_of_a_fed_batch(tf, record, workdir):
+    """One place is drawn for the whole batch, and every image is cropped there."""
+    random = np.random.RandomState(0)
+    x = tf.placeholder(tf.float32, [None, 7, 6, 2])
+    cropped = tf.random_crop(x, [tf.shape(x)[0], 5, 4, 2])
+    loss = tf.reduce_mean(tf.square(tf.layers.conv2d(cropped, 3, 3) - 1.0))
+    train = tf.train.AdamOptimizer(0.02).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 7, 3, 8):
+            record("losses", sess.run([loss, cropped, train], {x: random.randn(size, 7, 6, 2)})[:2])
+        record_variables(tf, sess, record)
+
+
+@case()
+def dropout_at_every_turn(tf, record, workdir):
+    """Dropout of inputs, states and outputs of a cell, within the lengths of sequences, and noise in a written loop."""
+    random = np.random.RandomState(0)
+    x, lengths = tf.placeholder(tf.float32, [None, 5, 3]), tf.placeholder(tf.int32, [None])
+    cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.LSTMCell(4), 0.7, 0.5, 0.8)
+    states, _ = tf.nn.dynamic_rnn(cell, x, lengths, dtype=tf.float32, parallel_iterations=1)
+    turn = lambda i, h: (i + 1, tf.tanh(h) + tf.random_normal(tf.shape(h)))  # noqa: E731
+    _, noisy = tf.while_loop(lambda i, h: i < 3, turn, [0, tf.reduce_mean(states, 1)], parallel_iterations=1)
+    loss = tf.reduce_mean(tf.square(noisy - 0.3))
+    train = tf.train.AdamOptimizer(0.02).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 7, 8):
+            feed = {x: random.randn(size, 5, 3), lengths: random.randint(1, 6, size)}
+            record("losses", sess.run([loss, noisy, train], feed)[:2])
         record_variables(tf, sess, record)

@@ -103,3 +103,23 @@ def concatenated(tf, record, workdir):
                 record("loss", value)
                 record("joined", rows)
         record_variables(tf, sess, record)
+
+
+@case()
+def vectorized_over_a_network(tf, record, workdir):
+    """``tf.vectorized_map`` over what an RNN gives: every sample attends to its own steps."""
+    random = np.random.RandomState(0)
+    x = tf.placeholder(tf.float32, [None, 5, 3])
+    states, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), x, dtype=tf.float32)
+    w = tf.get_variable("w", [4, 4])
+
+    def read(steps):
+        return tf.reduce_max(tf.matmul(tf.nn.softmax(tf.matmul(steps, steps, transpose_b=True)), steps @ w), 0)
+
+    loss = tf.reduce_mean(tf.square(tf.vectorized_map(read, states) - 0.2))
+    train = tf.train.AdamOptimizer(0.02).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for size in (8, 5, 7, 1, 2):
+            record("loss", sess.run([loss, train], {x: random.randn(size, 5, 3)})[0])
+        record_variables(tf, sess, record)

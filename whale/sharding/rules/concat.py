@@ -129,8 +129,17 @@ def split(call: Call) -> Decision:
     for i, size in enumerate(sizes):
         dims: list[Dim | None] = [*fact.dims]
         dims[axis] = None if size is None or size == -1 else size
-        outputs.append(call.fact(placements[i], dims, i, zero=fact.zero))
+        outputs.append(call.fact(placements[i], dims, i, value=_part(fact, axis, sizes, i), zero=fact.zero))
     return call.decide(wants, *outputs)
+
+
+def _part(fact: Fact, axis: int, sizes: Sequence[Dim | None], index: int) -> Value | None:
+    """The value of one part of a vector that is split."""
+    lengths = [size for size in sizes[: index + 1] if isinstance(size, int) and size >= 0]
+    if fact.value is None or fact.placement != REPLICATED or axis or len(lengths) <= index:
+        return None
+    end = sum(lengths)
+    return fact.value[end - lengths[index] : end]
 
 
 def _batches_split(call: Call, cut: Sharded, sizes: Sequence[Dim | None], index: int) -> Sharded:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from whale.ir import dims as D
 from whale.ir.dims import Dim
 from whale.ir.placement import EACH, PARTIAL, REPLICATED, Placement, Sharded
 from whale.sharding.call import Call, is_partial, partial_or_zero
@@ -184,6 +185,9 @@ def select(call: Call) -> Decision:
     if summed and not call.ins[0].sharded:
         return call.decide([REPLICATED, PARTIAL, PARTIAL], call.fact(PARTIAL, call.ins[1].dims))
     condition, data = call.ins[0], call.ins[1]
+    if data.iota is not None and data.placement == REPLICATED and _chosen(call, data.iota):
+        counted = call.fact(REPLICATED, data.dims, value=data.value, iota=data.iota)
+        return call.decide([REPLICATED] * 3, counted)
     if call.op.type == "Select" and condition.rank == 1 and (data.rank or 0) > 1:
         wants, placement, dims = spread(call, [1, 2])
         cut = condition.sharded
@@ -196,6 +200,18 @@ def select(call: Call) -> Decision:
             wants[0] = REPLICATED
         return call.decide(wants, call.fact(placement, dims))
     return nonlinear(call)
+
+
+def _chosen(call: Call, batch: int) -> bool:
+    """Whether what is chosen counts the samples of a batch, either way: they are counted where there are several.
+
+    ``tf.vectorized_map`` counts so: ``where(size > 1, range(size), 0)``.
+    """
+    condition, size = call.ins[0].value, call.batches.size(batch)
+    if condition is None or condition.ndim:
+        return False
+    several = D.opaque("Greater", size, 1)
+    return condition[()] == 1 or (condition[()] == several and call.ins[2].zero)
 
 
 def add_n(call: Call) -> Decision:

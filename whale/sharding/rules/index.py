@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whale.ir.dims import Dim
-from whale.ir.placement import PARTIAL, REPLICATED
+from whale.ir.placement import PARTIAL, REPLICATED, Sharded
 from whale.sharding.call import Call, is_partial
 from whale.sharding.facts import Decision, Decline, Fact, Local, Want
 
@@ -26,6 +26,8 @@ def gather(call: Call) -> Decision:
         return _gather_rows(call, axis, lead, shift, dims)
     if params.sharded and not indices.sharded:
         cut = params.sharded
+        if cut.dim == axis and _counts(call, 1, cut):
+            return call.decide([None, REPLICATED, *rest], call.fact(cut, dims), recipe="input", index=0)
         if cut.dim == axis:
             raise Decline("picks samples of the batch by index")
         at = cut.on(cut.dim if cut.dim < axis else cut.dim + shift)
@@ -38,6 +40,12 @@ def gather(call: Call) -> Decision:
     if is_partial(params):
         return call.decide([None, REPLICATED, *rest], call.fact(PARTIAL, dims))
     return call.decide([REPLICATED, REPLICATED, *rest], call.fact(REPLICATED, dims))
+
+
+def _counts(call: Call, index: int, cut: Sharded) -> bool:
+    """Whether a vector of indices counts the samples of a cut, which so stay in their order."""
+    fact = call.ins[index]
+    return fact.iota is not None and fact.rank == 1 and cut.plain and call.batches.meet(fact.iota, cut.batch)
 
 
 def _gather_rows(call: Call, axis: int, lead: int, shift: int, dims: tuple[Dim, ...]) -> Decision:
@@ -118,6 +126,8 @@ def segment_sum(call: Call) -> Decision:
         return call.decide([REPLICATED] * 3, call.fact(REPLICATED, dims))
     lead = cut or ids.sharded
     assert lead is not None
+    if cut and cut.dim == 0 and _counts(call, 1, cut) and dims and call.batches.size(cut.batch) == dims[0]:
+        return call.decide([None, REPLICATED, REPLICATED], call.fact(cut, dims), recipe="input", index=0)
     if lead.dim >= call.rank(1):
         at = lead.on(lead.dim - call.rank(1) + 1)
         return call.decide([None, REPLICATED, REPLICATED], call.fact(at, dims))

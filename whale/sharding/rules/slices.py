@@ -21,17 +21,19 @@ def slice_(call: Call) -> Decision:
     fact = call.ins[0]
     if fact.dims is None:
         return call.unranked()
-    begin, size = call.ins[1].value, call.ins[2].value
+    begin, size = call.elements(1), call.elements(2)
     dims: list[Dim | None] = []
     for i, total in enumerate(fact.dims):
         length = None if size is None else size[i]
         if length == -1:
-            length = None if begin is None else D.add(total, D.negate(begin[i]))
+            length = None if begin is None or begin[i] is None else D.add(total, D.negate(begin[i]))
         dims.append(length)
     if fact.sharded is None:
         return call.decide([None, REPLICATED, REPLICATED], call.fact(fact.placement, dims, zero=fact.zero))
     cut = fact.sharded
-    start, length = call.value(1)[cut.dim], dims[cut.dim]
+    if begin is None or size is None or begin[cut.dim] is None:
+        raise Decline("its bounds are not known before the run")
+    start, length = begin[cut.dim], dims[cut.dim]
     block = D.multiply(cut.inner, call.batches.size(cut.batch))
     first = D.divide(start, block)
     count = None if length is None else D.divide(length, block)
@@ -39,16 +41,14 @@ def slice_(call: Call) -> Decision:
         raise Decline("takes part of the batch")
     out = Sharded(cut.dim, cut.batch, count, cut.inner)
     begin_want: Want = REPLICATED if start == 0 else Local(cut.batch, (cut.dim,))
-    size_want: Want = (
-        REPLICATED if call.ins[2].value is not None and call.value(2)[cut.dim] == -1 else Local(cut.batch, (cut.dim,))
-    )
+    size_want: Want = REPLICATED if size[cut.dim] == -1 else Local(cut.batch, (cut.dim,))
     return call.decide([None, begin_want, size_want], call.fact(out, dims, zero=fact.zero))
 
 
 def strided_slice(call: Call) -> Decision:
     """StridedSlice: any index on other dims, all of the dim that is cut."""
     fact = call.ins[0]
-    if fact.dims is None or any(f.value is None for f in call.ins[1:4]):
+    if fact.dims is None or not _bounded(call):
         if fact.sharded:
             raise Decline("its bounds are not known before the run")
         return call.decide([None, *([REPLICATED] * 3)], call.fact(fact.placement, None, zero=fact.zero))
@@ -78,10 +78,22 @@ def strided_slice(call: Call) -> Decision:
     return call.decide([None, *([REPLICATED] * 3)], call.fact(placement, dims, zero=fact.zero))
 
 
+def _bounded(call: Call) -> bool:
+    """Whether something is known of the bounds of a StridedSlice before the run, and all of its strides."""
+    return call.elements(1) is not None and call.elements(2) is not None and call.ins[3].value is not None
+
+
+def _bounds(call: Call, index: int) -> list[Dim]:
+    """Begin or end of a StridedSlice; a number that only the run shows, and which is like no other, has a name."""
+    found = call.elements(index)
+    assert found is not None
+    return [D.opaque("bound", D.symbol(call.op.inputs[index]), i) if n is None else n for i, n in enumerate(found)]
+
+
 def _strided_plan(call: Call, rank: int) -> list[tuple[int, str, tuple[Dim | None, Dim | None, Dim]]]:
     """What each entry of a StridedSlice does: (input dim, kind, (begin, end, stride))."""
     masks = {k: call.attr(f"{k}_mask", 0) for k in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    begin, end, strides = (list(call.value(i)) for i in (1, 2, 3))
+    begin, end, strides = _bounds(call, 1), _bounds(call, 2), list(call.value(3))
     consumed = sum(not (masks["new_axis"] >> i & 1) and not (masks["ellipsis"] >> i & 1) for i in range(len(begin)))
     plan: list[tuple[int, str, tuple[Dim | None, Dim | None, Dim]]] = []
     source = 0
@@ -137,7 +149,8 @@ def _from_start(bound: Dim, size: Dim) -> Dim:
 def _local_bounds(call: Call, rank: int, cut: Sharded) -> tuple[Want, Want]:
     """What is wanted of the begin and end vectors of a slice: the copy's own numbers where they name the cut dim."""
     masks = {k: call.attr(f"{k}_mask", 0) for k in ("begin", "end", "ellipsis", "new_axis")}
-    entries = len(list(call.value(1)))
+    begin = _bounds(call, 1)
+    entries = len(begin)
     consumed = sum(not (masks["new_axis"] >> i & 1) and not (masks["ellipsis"] >> i & 1) for i in range(entries))
     source = 0
     for i in range(entries):
@@ -146,7 +159,7 @@ def _local_bounds(call: Call, rank: int, cut: Sharded) -> tuple[Want, Want]:
         elif not masks["new_axis"] >> i & 1:
             if source == cut.dim:
                 local = Local(cut.batch, (i,))
-                named = not masks["begin"] >> i & 1 and call.value(1)[i] != 0
+                named = not masks["begin"] >> i & 1 and begin[i] != 0
                 return (local if named else REPLICATED), (REPLICATED if masks["end"] >> i & 1 else local)
             source += 1
     return REPLICATED, REPLICATED
@@ -178,7 +191,7 @@ def strided_slice_grad(call: Call) -> Decision:
     if grad.sharded is None:
         partial = is_partial(grad)
         return call.decide([REPLICATED] * 4 + [None], call.fact(PARTIAL if partial else REPLICATED, dims))
-    if dims is None or any(f.value is None for f in call.ins[1:4]):
+    if dims is None or not _bounded(call):
         raise Decline("its bounds are not known before the run")
     at = 0
     for source, kind, spec in _strided_plan(call, len(dims)):
@@ -212,18 +225,23 @@ def pad(call: Call) -> Decision:
     fact = call.ins[0]
     if fact.dims is None:
         return call.unranked()
-    paddings = call.ins[1].value
+    paddings = call.elements(1)
     dims: list[Dim | None] = [None] * len(fact.dims)
     if paddings is not None:
         sign = -1 if call.op.type == "MirrorPadGrad" else 1
-        dims = [D.add(d, D.multiply(sign, D.add(p[0], p[1]))) for d, p in zip(fact.dims, paddings)]
+        dims = [
+            None if None in list(p) else D.add(d, D.multiply(sign, D.add(p[0], p[1])))
+            for d, p in zip(fact.dims, paddings)
+        ]
     rest: list[Want] = [REPLICATED] * (len(call.ins) - 1)
     if is_partial(fact) and call.op.type != "PadV2":
         return call.decide([None, *rest], call.fact(PARTIAL, dims))
     if fact.sharded is None:
         return call.decide([REPLICATED, *rest], call.fact(REPLICATED, dims))
-    cut, row = fact.sharded, call.value(1)[fact.sharded.dim]
-    if any(isinstance(p, D.Poly) or p != 0 for p in row):
+    cut = fact.sharded
+    row = list((call.value(1) if paddings is None else paddings)[cut.dim])
+    if any(p != 0 for p in row):
+        row = call.value(1)[cut.dim]
         block = D.multiply(cut.inner, call.batches.size(cut.batch))
         times = [D.divide(p, block) for p in row]
         if call.op.type not in ("Pad", "PadV2") or times[0] is None or times[1] is None:

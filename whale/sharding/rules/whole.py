@@ -12,6 +12,7 @@ Rule = Callable[[Call], Decision]
 
 _AMONG_ALL = "looks for equal elements among all samples"
 _BY_VALUE = "how many rows it makes of each piece depends on their values"
+_SEGMENTS = "how many segments each piece has depends on their values"
 _SUMMARY = "a summary is made once, of the whole value"
 
 REASONS = {
@@ -23,6 +24,14 @@ REASONS = {
     "StringSplit": _BY_VALUE,
     "StringSplitV2": _BY_VALUE,
     "DynamicPartition": _BY_VALUE,
+    "SegmentSum": _SEGMENTS,
+    "SegmentMean": _SEGMENTS,
+    "SegmentMax": _SEGMENTS,
+    "SegmentMin": _SEGMENTS,
+    "SegmentProd": _SEGMENTS,
+    "SparseSegmentSumGradV2": _AMONG_ALL,
+    "SparseSegmentMeanGradV2": _AMONG_ALL,
+    "SparseSegmentSqrtNGradV2": _AMONG_ALL,
     "DynamicStitch": "puts samples where indices say",
     "HistogramSummary": _SUMMARY,
     "ImageSummary": _SUMMARY,
