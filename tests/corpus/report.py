@@ -38,8 +38,8 @@ all variables in the end, is compared.
   and shapes of variables are compared, and the trend of the loss must be that of one of three plain runs; where it is
   of none, that of a plain run of one op at a time, whose reads of variables do not race with updates.
 - **values**: numbers compared. **largest difference**: relative, over all of them.
-- **seconds**: one process from start to end, on two shared CPU cores. It includes importing TensorFlow and is no
-  benchmark.
+- **seconds**: processor time of one process from start to end, importing TensorFlow included. What running on several
+  devices costs; no benchmark of what it gains, for all devices are threads on the same cores.
 - **environment**: *kit*: a tracing launcher brings the removed parts of TensorFlow 1 (`tf.contrib`); *whale*: `whale
   run` brings them. Where those start from other initial values than the kit's, two devices are compared with one device
   of the same environment, and the row says so.
@@ -71,7 +71,9 @@ class Row:
     largest: float | None
     """Largest relative difference; None when no numbers were compared or it is not finite."""
     plain_seconds: float
+    """Processor time of the plain process."""
     whale_seconds: float
+    """Processor time of the process under Whale."""
     note: str = ""
     """What else a reader must know."""
     drift: float | None = None
@@ -139,15 +141,14 @@ def _summary(rows: list[Row]) -> str:
 
 
 def _times(rows: list[Row]) -> str:
-    """What a process under Whale takes of a plain one's seconds, start included, of those that ran."""
+    """What a process under Whale takes of a plain one's processor time, of those that ran."""
     taken = {row.id: row.whale_seconds / row.plain_seconds for row in rows if row.plain_seconds and row.whale_seconds}
     if not taken:
         return ""
     worst = max(taken, key=taken.__getitem__)
     middle = statistics.median(taken.values())
-    return (
-        f" A process takes {middle:.1f} times as long as plain TensorFlow's (median); {worst} {taken[worst]:.1f} times."
-    )
+    longest = f"{worst} {taken[worst]:.1f} times"
+    return f" A process takes {middle:.1f} times the processor time of plain TensorFlow's (median); {longest}."
 
 
 def _commits(rows: list[Row]) -> str:

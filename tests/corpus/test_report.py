@@ -13,7 +13,7 @@ def row(name: str, plain: float, whale: float, cut: tuple[str, ...] = ("a",), co
 
 def test_the_median_and_the_worst_time_of_a_process_are_told() -> None:
     page = report.markdown([row("a", 2, 3), row("b", 1, 8), row("c", 4, 8)], 1e-4, 3)
-    assert "3 scripts: 3 cut, 3 equal. A process takes 2.0 times as long" in page
+    assert "3 scripts: 3 cut, 3 equal. A process takes 2.0 times the processor time" in page
     assert "(median); b 8.0 times." in page
 
 
