@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,12 @@ def whale_command() -> tuple[str, ...]:
     if script.exists():
         return (str(script),)
     return (sys.executable, "-c", "from whale.cli.main import main; raise SystemExit(main())")
+
+
+def commit_of(root: Path) -> str:
+    """The commit of a checkout; empty where there is no repository."""
+    command = ["git", "-C", str(root), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def plain_launchers(places: Places, script: Script) -> list[Launcher]:
@@ -68,6 +75,7 @@ def row_of(
         drift=report.finite(comparison.drift),
         plain_seconds=plain_seconds,
         whale_seconds=outcome.seconds,
+        commit=commit_of(places.root),
     )
 
 

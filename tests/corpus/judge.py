@@ -13,10 +13,15 @@ ONEDNN = ("TF_ENABLE_ONEDNN_OPTS", "1")
 OTHER_KERNELS = {"onednn": (ONEDNN,), "onednn_sse": (ONEDNN, ("ONEDNN_MAX_CPU_ISA", "SSE41"))}
 """Environment variables by name of the mode: TensorFlow's default kernels, which `launch.STILL` switches off, for two
 instruction sets."""
+IN_ORDER = (("TF_NUM_INTEROP_THREADS", "1"), ("TF_NUM_INTRAOP_THREADS", "1"))
+"""Environment variables with which plain TensorFlow runs one op after the other."""
 NUDGES = (1, 2)
 """Seeds of `nudge`."""
 ALONE = "compared with one device of the same environment, whose initial values are not the kit's"
 """Note of a row whose expectation is not the kit's plain run."""
+
+ORDERED = "compared with plain TensorFlow running one op at a time: otherwise its reads of variables race with updates"
+"""Note of a row that only the run of `IN_ORDER` agrees with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +53,8 @@ def judge(
     """Compare what ``launcher``'s run gave with what the ``plain`` runs gave.
 
     Where numbers differ, ``alone`` (``whale run`` on one device) says whether the environment itself does that, and
-    `rounding_launchers` say how far rounding may drive the script.
+    `rounding_launchers` say how far rounding may drive the script. Where a trend differs, a plain run of one op at a
+    time says whether the plain runs raced.
     """
     if outcome.code or not launcher.file(places, script, "trace.json").exists():
         error = places.hide(outcome.error) or "no trace"
@@ -56,7 +62,7 @@ def judge(
     expected = [trace_of(places, script, one) for one in plain]
     actual = trace_of(places, script, launcher)
     if script.repeats is Repeats.NOT:
-        return Verdict.of(compare.compare_trend(expected, actual), report.TREND)
+        return _trend(places, script, expected, actual, timeout)
     base, note = expected[0], ""
     comparison = compare.compare_values(base, actual)
     if comparison.agrees or list(compare.layout_differences(base, actual)):
@@ -70,6 +76,21 @@ def judge(
                 return Verdict.of(comparison, report.EQUAL, note)
     drift = compare.Envelope.of(expected[0], rounded_traces(places, script, timeout))
     return Verdict.of(compare.compare_rounding(base, actual, drift), report.ROUNDING, note)
+
+
+def _trend(
+    places: Places, script: Script, expected: Sequence[compare.Trace], actual: compare.Trace, timeout: float
+) -> Verdict:
+    verdict = Verdict.of(compare.compare_trend(expected, actual), report.TREND)
+    if verdict.comparison.agrees:
+        return verdict
+    command = (places.python, str(places.kit / "run_tf1.py"))
+    in_order = Launcher("plain_in_order", command, whale=False, own_tracer=False, variables=IN_ORDER)
+    outcome = in_order.finished(places, script) or in_order.run(places, script, timeout)
+    if outcome.code:
+        return verdict
+    comparison = compare.compare_trend([*expected, trace_of(places, script, in_order)], actual)
+    return Verdict.of(comparison, report.TREND, ORDERED if comparison.agrees else "")
 
 
 def trace_of(places: Places, script: Script, launcher: Launcher) -> compare.Trace:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class Outcome:
     code: int
     """Exit code; negative for a signal."""
     seconds: float
-    """Wall-clock time, interpreter start and TensorFlow's import included."""
+    """Processor time, interpreter start and TensorFlow's import included."""
     error: str
     """Last line that looks like an error when the code is not 0; empty otherwise."""
 
@@ -139,7 +139,7 @@ class Launcher:
         command += [places.fill(argument, work) for argument in script.arguments]
         variables = {**environment, "TF1_TRACE": str(trace), "TF1_MAX_RUNS": str(script.max_runs)}
         variables.update(script.environment)
-        start = time.monotonic()
+        start = _children_seconds()
         with self.file(places, script, "out").open("wb") as out, self.file(places, script, "err").open("wb") as err:
             process = subprocess.Popen(
                 command,
@@ -157,7 +157,7 @@ class Launcher:
                 os.killpg(process.pid, signal.SIGKILL)
                 code = process.wait()
                 error = f"stopped after {timeout:.0f} s"
-        seconds = round(time.monotonic() - start, 1)
+        seconds = round(_children_seconds() - start, 1)
         if code and not error:
             error = last_error(self.errors(places, script))
         return Outcome(code, seconds, error)
@@ -177,6 +177,12 @@ class Launcher:
             "PYTHONPATH": os.pathsep.join(path),
         }
         return {**os.environ, **STILL, **marks, **dict(self.variables)}
+
+
+def _children_seconds() -> float:
+    """Processor time of the processes that were started and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def last_error(text: str) -> str:

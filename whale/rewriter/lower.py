@@ -173,6 +173,7 @@ class Lowering:
         for target in targets:
             wanted.extend(self.names[target, r] for r in self.copies_of(target)[1:])
         buckets = self.totals.all_reduce(closure)
+        self.write_order.hold()
         order = order_tasks(self) if self.tasks else None
         loops = None
         if self.micro_batch:
@@ -395,6 +396,7 @@ class Lowering:
             if self._waits_for_siblings(op, control):
                 continue
             controls.extend(self.name_of(control, copy) for copy in self.served(op.name, replica))
+        controls.extend(self.write_order.earlier_write(op, replica, frame))
         if writes:
             controls.extend(self.write_order.earlier_reads(op, replica, frame))
         if replica and writes:

@@ -56,6 +56,41 @@ def adaptive_family(tf, record, workdir):
     loop(tf, record, x, y, loss, again)
 
 
+def applied_twice(tf):
+    """Placeholders, a loss, and two apply_gradients of one Adam: both multiply the powers of its decay rates."""
+    x, y, loss = model(tf)
+    optimizer = tf.train.AdamOptimizer(0.01)
+    w, b, v = tf.trainable_variables()
+    first = optimizer.compute_gradients(loss, [w, b])
+    second = [(gradient / 2, variable) for gradient, variable in optimizer.compute_gradients(loss, [v])]
+    return x, y, loss, tf.group(optimizer.apply_gradients(first), optimizer.apply_gradients(second))
+
+
+def record_powers(tf, record):
+    """Record how often the powers were multiplied; which of them the second update reads TensorFlow leaves open."""
+    x, y, _, train = applied_twice(tf)
+    features, targets = plane(rows=20, width=4)
+    powers = [variable for variable in tf.global_variables() if "_power" in variable.name]
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for a, b in batches(7, features, targets):
+            sess.run(train, {x: a, y: b})
+            record("powers", sess.run(powers))
+
+
+@case()
+def one_adam_applied_twice(tf, record, workdir):
+    """Two apply_gradients of one Adam in one run."""
+    record_powers(tf, record)
+
+
+@case()
+def one_adam_applied_twice_to_resources(tf, record, workdir):
+    """Two apply_gradients of one Adam in one run, over variables whose values are read by ops of their own."""
+    tf.get_variable_scope().set_use_resource(True)
+    record_powers(tf, record)
+
+
 @case()
 def adam_with_decayed_rate(tf, record, workdir):
     """Adam, a global step and an exponentially decayed learning rate, which is fetched."""

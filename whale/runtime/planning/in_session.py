@@ -9,7 +9,9 @@ import tensorflow.compat.v1 as tf
 from whale.annotations.variables import complete
 from whale.errors import PlanError
 from whale.ir.program import Op, Program, reachable
-from whale.planner.report.words import layout_words, seconds_words
+from whale.planner.report.words import difference_words, layout_words, seconds_words
+from whale.planner.search.families import why_not_executable
+from whale.planner.search.search import Found
 from whale.runtime.options import Options
 from whale.runtime.planning.decide import Decided, decide
 from whale.runtime.planning.training_step import Given, training_step, updates
@@ -60,7 +62,28 @@ def plan_session(graph: tf.Graph, program: Program, options: Options, space: str
     decided = decide(step, options.cluster, space, catalogue=options.catalogue, coefficients=options.coefficients)
     found = decided.found
     line = f"planned: {layout_words(found.plan)}; {seconds_words(found.estimate.step_seconds)} a step predicted"
-    return Planned(decided, (line, *step.notes, *decided.notes))
+    left = left_out(found, len(options.cluster.compute_devices))
+    return Planned(decided, (line, *filter(None, [left]), *step.notes, *decided.notes))
+
+
+def left_out(found: Found, devices: int) -> str:
+    """Why a plan leaves devices without work; empty when it does not.
+
+    Args:
+        found: what a search found.
+        devices: how many there are.
+    """
+    used = len(set(found.plan.devices))
+    if used == devices:
+        return ""
+    said = f"{devices - used} of {devices} devices left out"
+    for loser in found.runners_up:
+        judged = loser.judged
+        if judged.fits and not why_not_executable(judged.plan) and len(set(judged.plan.devices)) > used:
+            slower = difference_words(judged.seconds, found.estimate.step_seconds)
+            seconds = seconds_words(judged.seconds)
+            return f"{said}: {layout_words(judged.plan)} are predicted to take {seconds}, {slower}"
+    return f"{said}: no plan on more of them fits and can run"
 
 
 def _assumed(program: Program, targets: tuple[str, ...], samples: int) -> Run:
