@@ -1,8 +1,8 @@
 """Gives the batches of a script other numbers of samples, step after step, without the script's knowing.
 
 A fed batch is what is fed for a tensor of open first dim; a drawn one comes of ``Dataset.batch`` or a queue's
-``dequeue_many``. Each run of a session has the next size of an order, whatever the script fed or asked for. The same
-happens under plain TensorFlow and under Whale, outside of both.
+``dequeue_many``; Keras makes its own of arrays. Each run of a session has the next size of an order, whatever the
+script fed or asked for. The same happens under plain TensorFlow and under Whale, outside of both.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -51,6 +52,11 @@ class Sizes:
             yield mock.patch.object(data, name, self._batch(getattr(data, name)))
         for name in ("dequeue_many", "dequeue_up_to"):
             yield mock.patch.object(queue, name, self._dequeue(tf, getattr(queue, name)))
+        engine = tf.keras.Model.__module__
+        model = importlib.import_module(f"{engine}_v1").Model
+        for name in ("train_on_batch", "predict_on_batch"):
+            yield mock.patch.object(model, name, self._on_batch(getattr(model, name)))
+        yield mock.patch.object(importlib.import_module(f"{engine}_arrays_v1"), "make_batches", self._bounds)
 
     def _run(self, run: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(run)
@@ -58,15 +64,18 @@ class Sizes:
             asked = [size for size in self._asked if size.graph is session.graph]
             batch = _batch_of(session.graph, feed_dict or {})
             if asked or batch:
-                signature = str(fetches)
-                size = self.order[self._runs[signature] % len(self.order)]
-                self._runs[signature] += 1
-                self.met.add(size)
+                size = self._next(str(fetches))
                 feed_dict = {**(feed_dict or {}), **dict.fromkeys(asked, size)}
                 feed_dict.update({key: _rows(self._extended(key, value), size) for key, value in batch.items()})
             return run(session, fetches, feed_dict, *others, **named)
 
         return sized
+
+    def _next(self, signature: str) -> int:
+        size = self.order[self._runs[signature] % len(self.order)]
+        self._runs[signature] += 1
+        self.met.add(size)
+        return size
 
     def _extended(self, key: Any, value: Any) -> Any:
         """A batch with samples of the longest one before it: the same sample twice makes ties that rounding decides."""
@@ -94,6 +103,21 @@ class Sizes:
 
         return sized
 
+    def _on_batch(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def sized(model: Any, *arrays: Any) -> Any:
+            size = self._next(call.__name__)
+            return call(model, *(_rows(self._extended((call, i), array), size) for i, array in enumerate(arrays)))
+
+        return sized
+
+    def _bounds(self, rows: int, batch_size: int) -> list[tuple[int, int]]:
+        """Where the batches of an epoch of Keras's start and end."""
+        ends = [0]
+        while ends[-1] < rows:
+            ends.append(min(rows, ends[-1] + self._next("epochs")))
+        return list(zip(ends, ends[1:]))
+
     def _dequeue(self, tf: Any, dequeue: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(dequeue)
         def sized(queue: Any, n: Any, name: str | None = None) -> Any:
@@ -108,10 +132,10 @@ def sized(setting: Setting, sizes: Sizes) -> Setting:
 
     @contextlib.contextmanager
     def surroundings() -> Iterator[Sequence[Any]]:
-        with setting() as reports, contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             for patch in sizes.patches(start_tensorflow()):
                 stack.enter_context(patch)
-            yield reports
+            yield stack.enter_context(setting())
 
     return surroundings
 
