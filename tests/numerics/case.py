@@ -51,8 +51,6 @@ class Case:
     one under Whale and the other under plain TensorFlow."""
     fixed: str
     """Why its batches cannot be given other numbers of samples from outside; empty if they can."""
-    least: int
-    """Fewest samples with which its values are more than rounding noise, or with which plain TensorFlow runs it."""
 
     @property
     def topic(self) -> str:
@@ -69,7 +67,6 @@ def case(
     devices: tuple[int, ...] = (2, 3),
     reader: Body | None = None,
     fixed: str = "",
-    least: int = 1,
 ) -> Callable[[Body], Case]:
     """Make a case of a function; see :class:`Case` for the arguments.
 
@@ -82,7 +79,7 @@ def case(
     def register(body: Body) -> Case:
         topic = body.__module__.rsplit(".", 1)[-1]
         name = f"{topic}.{body.__name__}"
-        return Case(name, body, cut, tolerance, reason, tf_versions, slow, devices, reader, fixed, least)
+        return Case(name, body, cut, tolerance, reason, tf_versions, slow, devices, reader, fixed)
 
     return register
 
