@@ -132,10 +132,10 @@ def sized(setting: Setting, sizes: Sizes) -> Setting:
 
     @contextlib.contextmanager
     def surroundings() -> Iterator[Sequence[Any]]:
-        with contextlib.ExitStack() as stack:
+        with setting() as reports, contextlib.ExitStack() as stack:
             for patch in sizes.patches(start_tensorflow()):
                 stack.enter_context(patch)
-            yield stack.enter_context(setting())
+            yield reports
 
     return surroundings
 

@@ -102,7 +102,7 @@ def evaluated_by_methods(tf, record, workdir):
         sess.close()
 
 
-@case()
+@case(fixed="what a callable is given is not seen: it is no run of the session")
 def callables(tf, record, workdir):
     """Session.make_callable, with and without feeds, called many times."""
     features, targets = plane(rows=26, width=4)

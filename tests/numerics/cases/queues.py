@@ -54,7 +54,7 @@ def epochs_until_the_end(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(fixed="the script enqueues as many as it takes: what is not taken fills the queue")
+@case(fixed="the script enqueues as many as it takes: with fewer, taking waits")
 def enqueued_by_hand(tf, record, workdir):
     """The script enqueues examples itself and the model dequeues batches."""
     features, targets = plane(rows=40, width=4)
