@@ -34,7 +34,7 @@ EACH = 9
 """One case of so many runs without ``--full``."""
 
 TIMES, LARGEST = 4.0, 1e-3
-"""How many times a case's tolerance, or what rounding moves, is accepted; and the most that rounding is said to move."""
+"""How many times a case's tolerance, or what rounding moves, is accepted; and the most that rounding may move."""
 
 LONG = ("estimator", "monitored", "checkpoints", "saved_model")
 """Topics about what is left in files, whose cases take long: with ``--full`` only."""
