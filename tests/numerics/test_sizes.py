@@ -30,7 +30,7 @@ pytestmark = [
 
 DEVICES = (2, 3, 4)
 
-EACH = 9
+EACH = 11
 """One case of so many runs without ``--full``."""
 
 TIMES, LARGEST = 4.0, 1e-3
