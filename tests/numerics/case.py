@@ -49,6 +49,8 @@ class Case:
     reader: Body | None
     """A second script that reads what ``body`` left in ``workdir``; writer and reader are then also run
     one under Whale and the other under plain TensorFlow."""
+    fixed: str
+    """Why its batches cannot be given other numbers of samples from outside; empty if they can."""
 
     @property
     def topic(self) -> str:
@@ -64,6 +66,7 @@ def case(
     slow: bool = False,
     devices: tuple[int, ...] = (2, 3),
     reader: Body | None = None,
+    fixed: str = "",
 ) -> Callable[[Body], Case]:
     """Make a case of a function; see :class:`Case` for the arguments.
 
@@ -76,7 +79,7 @@ def case(
     def register(body: Body) -> Case:
         topic = body.__module__.rsplit(".", 1)[-1]
         name = f"{topic}.{body.__name__}"
-        return Case(name, body, cut, tolerance, reason, tf_versions, slow, devices, reader)
+        return Case(name, body, cut, tolerance, reason, tf_versions, slow, devices, reader, fixed)
 
     return register
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.sharding.rows import Inputs, Row
+from tests.sharding.rows import FED, Inputs, Row
 
 Reduction = Callable[..., Any]
 
@@ -52,8 +52,10 @@ OTHERS = [
     Row("Cumsum: batch", lambda tf, i: tf.cumsum(i.x, 0)),
     Row("Cumsum: batch, exclusive, reversed", lambda tf, i: tf.cumsum(i.x, 0, exclusive=True, reverse=True)),
     Row("Cumsum: batch on dim 1", lambda tf, i: tf.cumsum(tf.transpose(i.x), 1)),
-    Row("Cumsum: doubled batch", lambda tf, i: tf.cumsum(tf.concat([i.x, i.y], 0), 0)),
-    Row("Cumsum: doubled batch, reversed", lambda tf, i: tf.cumsum(tf.concat([i.x, i.y], 0), 0, reverse=True)),
+    Row("Cumsum: doubled batch", lambda tf, i: tf.cumsum(tf.concat([i.x, i.y], 0), 0), modes=FED),
+    Row(
+        "Cumsum: doubled batch, reversed", lambda tf, i: tf.cumsum(tf.concat([i.x, i.y], 0), 0, reverse=True), modes=FED
+    ),
     Row("Cumsum: batch and time merged", lambda tf, i: tf.cumsum(tf.reshape(i.x, [-1, 4]), 0), sample=(3, 4)),
     Row("Cumprod: batch", lambda tf, i: tf.cumprod(i.x, 0)),
     Row("Cumsum: of a sum", lambda tf, i: tf.cumsum(tf.reduce_sum(i.x, 0))),

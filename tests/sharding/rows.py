@@ -33,6 +33,9 @@ class Inputs:
 MODES = ("static", "dynamic", "drawn")
 """How a batch enters: fed under a fixed shape, fed under an open one, drawn from an iterator."""
 
+FED = ("static", "dynamic")
+"""Ways for what joins two batches along the batch: of drawn ones only the run shows whether they are of one size."""
+
 Build = Callable[[Any, Inputs], Any]
 """``build(tf, inputs)``: a tensor, or a tuple of tensors, to fetch."""
 

@@ -55,8 +55,11 @@ class FirstSteps:
             held: tensors that are its batch though nothing is fed or drawn for them.
         """
         mode = binding.options.config.check.mode
-        if mode == "off" or signature in self._judged:
+        if mode == "off":
             return ()
+        if signature in self._judged:  # another plan of its kind, whose pieces may be checked again
+            seen = self._seen.get(signature)
+            return seen.drawn if isinstance(seen, Witness) else ()
         self._judged.add(signature)
         size = len(binding.program.ops) * len(binding.mesh.devices)
         if binding.mesh.local:

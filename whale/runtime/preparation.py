@@ -127,7 +127,9 @@ def prepare(
     piped = pipelining if subject.trains and backward else None
     drawn = {s.tensor for s in subject.sources if mesh.local and s.tensor not in run.feeds}
     cut_once = [s for s in subject.sources if s.tensor not in drawn and piped is None]
-    small = [s for s in cut_once if s.count is not None and s.count < copies]
+    short = piped is not None or (subject.draws_alone and not mesh.local)
+    # A batch of fewer samples than there are copies is then cut as well, and some pieces are empty.
+    small = [s for s in cut_once if s.count is not None and s.count < copies and not short]
     sources = tuple(s for s in subject.sources if s not in small)
     if copies * mesh.micro_batches == 1 and mesh.pipeline is None:
         return stay("one device")
@@ -138,8 +140,8 @@ def prepare(
         # A source of one sample is no candidate; a later run of this kind may feed more.
         tiny = bool(small) or any(shape and shape[0] < copies for shape in run.shapes.values())
         few = "the batch has fewer samples than there are devices"
-        if piped is not None:
-            # A single row is one micro-batch and empty ones. The plan for two rows serves it, where it serves any.
+        if short:
+            # A single row is one piece and empty ones. The plan for two rows serves it, where it serves any.
             wider = run.with_two_rows()
             if wider != run:
                 prepared, report = prepare(
@@ -158,11 +160,12 @@ def prepare(
                 )
                 if prepared.cut and not prepared.pinned:
                     return prepared, report
+        if piped is not None:
             raise uncut(piped, _nothing_to_cut(subject, run, mesh.local))
         return stay(few if tiny else _nothing_to_cut(subject, run, mesh.local), tiny)
     try:
         asked = pipelining is None or pipelining.request.is_asked
-        choice = _choose(subject, run, sources, mesh, options, like, asked, piped is None, tuple(small))
+        choice = _choose(subject, run, sources, mesh, options, like, asked, not short, tuple(small))
         analysed = time.perf_counter()
         fed = fed_sizes(choice.analysis, run.signature.feeds)
         if fed.clash is not None:
@@ -229,7 +232,7 @@ def prepare(
         False,
         subject.trains,
         fed,
-        copies if piped is None else 0,
+        0 if short else copies,
         bool(choice.analysis.batches.pinned),
         lowered.fetches,
         lowered.targets,

@@ -12,6 +12,7 @@ from whale.runtime.signature import Run
 from whale.sharding.held import Variables, held, held_alike
 from whale.sharding.order import Order, order
 from whale.sharding.propagate import Source
+from whale.sharding.rules.source import RANDOM
 from whale.sharding.rules.state import HOLDERS, written
 from whale.sharding.sources import DRAWS, candidates
 from whale.sharding.update_waits import put_off
@@ -51,6 +52,12 @@ class Subject:
     """Variables it writes."""
     trains: bool
     """Whether it writes variables from a batch or from gradients."""
+
+    @property
+    def draws_alone(self) -> bool:
+        """Whether a random op of the run has a generator that other plans do not share: one in a loop or function."""
+        drawing = (op.name for op in self.ordered.ops if op.type in RANDOM)
+        return any(name in self.ordered.frames or name not in self.user.ops for name in drawing)
 
     def shapes(self, sources: Iterable[Source], run: Run) -> dict[str, tuple[int | None, ...]]:
         """The shape of each source: that of the value fed, else what the script declares."""

@@ -27,7 +27,7 @@ def rows_of(features, targets, x, y, size=BATCH):
     return lambda step: {x: features[step : step + size], y: targets[step : step + size]}
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def static_placeholders(tf, record, workdir):
     """Placeholders [32, 50]: the backward graph bakes the batch size into its constants."""
     random = np.random.RandomState(0)
@@ -37,7 +37,7 @@ def static_placeholders(tf, record, workdir):
     loop(tf, record, rows_of(values, targets, x, y, 32), tf.reduce_mean(tf.square(output - y)))
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def static_softmax(tf, record, workdir):
     """A static batch through softmax cross entropy, whose flattening loses every dim but the constants."""
     random = np.random.RandomState(0)
@@ -48,7 +48,7 @@ def static_softmax(tf, record, workdir):
     loop(tf, record, rows_of(values, labels, x, y), loss, [losses])
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def zeros_state_of_batch_rows(tf, record, workdir):
     """A zeros([batch, h]) state made by the script and unrolled over time by hand."""
     values, targets = np.random.RandomState(0).randn(20, 3, 2), plane(rows=20, width=2)[1]
@@ -61,7 +61,7 @@ def zeros_state_of_batch_rows(tf, record, workdir):
     loop(tf, record, rows_of(values, targets, x, y), loss, [state])
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def zero_state_of_a_cell(tf, record, workdir):
     """cell.zero_state(batch_size) fed back from fetches, sequences reshaped to [batch * steps, h]."""
     text = np.random.RandomState(0).randint(0, 7, (6, 61))
@@ -85,7 +85,7 @@ def zero_state_of_a_cell(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def batch_equal_to_hidden(tf, record, workdir):
     """Batch, width and hidden size are all 32: no dim can be told by its size."""
     random = np.random.RandomState(0)
@@ -97,7 +97,7 @@ def batch_equal_to_hidden(tf, record, workdir):
     loop(tf, record, rows_of(values, targets, x, y, 32), loss)
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def real_and_fake_in_one_batch(tf, record, workdir):
     """concat(real, fake) of [2B] rows through one network, split again by slices of B."""
     features, _ = plane(rows=30, width=3)
@@ -126,7 +126,7 @@ def doubled_dynamic_batch(tf, record, workdir):
     loop(tf, record, rows_of(features, other, x, z, 13), loss, [code])
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def time_major(tf, record, workdir):
     """Inputs [time, batch, width]: the batch is dim 1 from the placeholder to the loss."""
     values = np.random.RandomState(0).randn(5, 25, 3).astype(np.float32)
@@ -137,7 +137,7 @@ def time_major(tf, record, workdir):
     loop(tf, record, lambda step: {x: values[:, step : step + 13]}, loss, [outputs, state])
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def static_time_major(tf, record, workdir):
     """The same with a static batch, unstacked, and a mask [time, batch]."""
     random = np.random.RandomState(0)
@@ -153,7 +153,7 @@ def static_time_major(tf, record, workdir):
     loop(tf, record, lambda step: {x: values[:, step : step + BATCH], mask: masks[:, step : step + BATCH]}, loss)
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def state_fed_back_on_dim_one(tf, record, workdir):
     """A state placeholder [layers, batch, h] is fed with the stacked state of the last run."""
     text = np.random.RandomState(0).randint(0, 7, (6, 61))
@@ -176,7 +176,7 @@ def state_fed_back_on_dim_one(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def random_rows(tf, record, workdir):
     """random_uniform([32, 1]) mixing coefficients: a static draw with a row for every sample."""
     features, _ = plane(rows=60, width=3)
@@ -191,7 +191,7 @@ def random_rows(tf, record, workdir):
     loop(tf, record, rows_of(features, other, x, z, 32), loss, [share])
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def constants_of_batch_rows(tf, record, workdir):
     """Row indices range(B) used to gather_nd, a mask of B rows from numpy, tile and fill by B."""
     random = np.random.RandomState(0)
@@ -206,7 +206,7 @@ def constants_of_batch_rows(tf, record, workdir):
     loop(tf, record, rows_of(values, actions, x, action), loss, [picked])
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def reshaped_with_constants(tf, record, workdir):
     """Attention by hand: reshapes to [B, T, heads, d], transposes and [B * heads, T, T] with constants."""
     values = np.random.RandomState(0).randn(30, 3, 4).astype(np.float32)
@@ -240,7 +240,7 @@ def heads_before_the_batch(tf, record, workdir):
     loop(tf, record, lambda step: {x: values[step : step + 7]}, loss, [scores])
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def unrolled_over_rows(tf, record, workdir):
     """A Python loop over the rows of a static batch, stacked again for layers that are most of the work."""
     features, targets = plane(rows=20, width=3)

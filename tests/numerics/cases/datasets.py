@@ -215,7 +215,7 @@ def random_map(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def dropped_remainder(tf, record, workdir):
     """A static batch size from drop_remainder, and structured elements."""
     features, targets = plane(rows=32, width=4)

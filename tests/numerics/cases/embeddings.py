@@ -147,7 +147,7 @@ def large_table_beside_few_samples(tf, record, workdir):
     loop(tf, record, tf.train.AdamOptimizer(0.05).minimize(loss), loss, tokens, target)
 
 
-@case()
+@case(fixed="the graph holds its number of samples")
 def sampled_classes_of_a_large_vocabulary(tf, record, workdir):
     """Noise contrastive estimation: the sampler is whole, products with the rows that it picks are not."""
     center, context = tf.placeholder(tf.int32, [24]), tf.placeholder(tf.int32, [24, 1])

@@ -239,7 +239,7 @@ def rows_that_do_not_fit(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="a drawn batch of one row that meets a larger drawn one is refused, not broadcast")
 def drawn_rows_that_do_not_fit(tf, record, workdir):
     """A batch that is drawn meets a fed one of other sizes, and one of another iterator: refused, and drawn from."""
     features, _ = plane(rows=60, width=4)

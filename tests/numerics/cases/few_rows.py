@@ -125,6 +125,16 @@ def drawn_pairs_beside_a_row(tf, record, workdir):
 
 
 @case()
+def dropout_in_a_loop(tf, record, workdir):
+    """A random op in a loop has a generator in every plan: a step of one row must go on with that of the others."""
+    x = tf.placeholder(tf.float32, [None, 3, 2])
+    cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(4), output_keep_prob=0.7, seed=3)
+    outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32, parallel_iterations=1)
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(outputs[:, -1], 2) - x[:, 0]))
+    train_on(tf, record, x, loss, lambda random, size: random.randn(size, 3, 2))
+
+
+@case()
 def time_before_the_batch(tf, record, workdir):
     """Time-major tensors, flattened to ``[T * B, d]`` for a dense layer and put back."""
     x = tf.placeholder(tf.float32, [None, 3, 4])

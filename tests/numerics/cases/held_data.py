@@ -26,7 +26,7 @@ def _train(tf, record, x, y, optimizer, before=()):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="the graph holds its data, and how many samples of them a step takes")
 def columns_by_queue(tf, record, workdir):
     """The language model's input: columns of a constant, by a number from range_input_producer."""
     data = tf.constant(np.random.RandomState(0).rand(9, 50), tf.float32)
@@ -36,7 +36,7 @@ def columns_by_queue(tf, record, workdir):
     _train(tf, record, x, x[:, :1] * 2.0, tf.train.AdamOptimizer(0.01))
 
 
-@case()
+@case(fixed="the graph holds its data, and how many samples of them a step takes")
 def rows_by_counter(tf, record, workdir):
     """Rows of two constants, by a counter that each step moves on."""
     features, targets = plane(rows=ROWS, width=4)
@@ -49,7 +49,7 @@ def rows_by_counter(tf, record, workdir):
     _train(tf, record, x, y, tf.train.MomentumOptimizer(0.05, 0.9), [move])
 
 
-@case()
+@case(fixed="the graph holds its data, and how many samples of them a step takes")
 def rows_by_permutation(tf, record, workdir):
     """Rows of data in variables that are not trained, picked by the beginning of a permutation."""
     features, targets = plane(rows=ROWS, width=4)
@@ -59,7 +59,7 @@ def rows_by_permutation(tf, record, workdir):
     _train(tf, record, tf.gather(table, chosen), tf.gather(wanted, chosen), tf.train.AdamOptimizer(0.01))
 
 
-@case()
+@case(fixed="the graph holds its data, and how many samples of them a step takes")
 def synthetic(tf, record, workdir):
     """A benchmark: images and labels are drawn once, into local variables."""
     local = {"trainable": False, "collections": [tf.GraphKeys.LOCAL_VARIABLES]}
@@ -68,7 +68,11 @@ def synthetic(tf, record, workdir):
     _train(tf, record, x, y, tf.train.GradientDescentOptimizer(0.05))
 
 
-@case(cut=False, reason="what is read by a counter is a setting, and little of the work reads it")
+@case(
+    cut=False,
+    reason="what is read by a counter is a setting, and little of the work reads it",
+    fixed="the graph holds its data, and how many samples of them a step takes",
+)
 def settings_by_counter(tf, record, workdir):
     """Noise from a table, of which each step uses another part; the batch is random."""
     table = tf.constant(np.linspace(0.0, 1.0, 12), tf.float32)

@@ -102,7 +102,7 @@ def evaluated_by_methods(tf, record, workdir):
         sess.close()
 
 
-@case()
+@case(fixed="what a callable is given is not seen: it is no run of the session")
 def callables(tf, record, workdir):
     """Session.make_callable, with and without feeds, called many times."""
     features, targets = plane(rows=26, width=4)
@@ -119,7 +119,11 @@ def callables(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(cut=False, reason="a partial run fixes its signature before any shape is known")
+@case(
+    cut=False,
+    reason="a partial run fixes its signature before any shape is known",
+    fixed="a partial run is no run, and its feeds are not seen",
+)
 def partial_run(tf, record, workdir):
     """A run in two parts: fetch the output first, decide the target, then train."""
     features, targets = plane(rows=20, width=4)

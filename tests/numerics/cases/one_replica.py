@@ -8,7 +8,11 @@ from tests.numerics.case import case, record_variables
 from tests.numerics.data import plane
 
 
-@case(cut=False, reason="every row of the graph's adjacency reads every other: there is no batch")
+@case(
+    cut=False,
+    reason="every row of the graph's adjacency reads every other: there is no batch",
+    fixed="there is no batch",
+)
 def whole_graph_network(tf, record, workdir):
     """A graph convolutional network whose only input is the whole graph."""
     random = np.random.RandomState(0)
@@ -27,7 +31,7 @@ def whole_graph_network(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(cut=False, reason="the batch is one row")
+@case(cut=False, reason="the batch is one row", fixed="the batch is one row")
 def batch_of_one(tf, record, workdir):
     """Style transfer's way: one sample, and the variable trained is the input itself."""
     target = np.random.RandomState(0).randn(1, 4, 4, 1).astype(np.float32)
@@ -47,7 +51,7 @@ def batch_of_one(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(cut=False, reason="the script makes its own towers")
+@case(cut=False, reason="the script makes its own towers", fixed="the graph holds its number of samples")
 def towers_of_its_own(tf, record, workdir):
     """The CIFAR multi-GPU pattern: split the batch, a tower a device, averaged gradients."""
     features, targets = plane(rows=40, width=4)
@@ -71,7 +75,7 @@ def towers_of_its_own(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(cut=False, reason="the training data are a variable of the graph; nothing is fed")
+@case(cut=False, reason="the training data are a variable of the graph; nothing is fed", fixed="there is no batch")
 def data_in_a_variable(tf, record, workdir):
     """Synthetic data kept in a variable, as benchmark scripts do, trained on whole."""
     features, targets = plane(rows=13, width=4)

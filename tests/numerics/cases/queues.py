@@ -54,7 +54,7 @@ def epochs_until_the_end(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="the script enqueues as many as it takes: with fewer, taking waits")
 def enqueued_by_hand(tf, record, workdir):
     """The script enqueues examples itself and the model dequeues batches."""
     features, targets = plane(rows=40, width=4)
@@ -98,7 +98,11 @@ def text_lines(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case(cut=False, reason="the source is a scalar from a queue; the batch starts at a slice of a constant")
+@case(
+    cut=False,
+    reason="the source is a scalar from a queue; the batch starts at a slice of a constant",
+    fixed="the graph holds its data, and how many samples of them a step takes",
+)
 def position_from_a_queue(tf, record, workdir):
     """The PTB way: a queue of positions, each a slice of one constant [batch, length] array."""
     text = tf.constant(np.random.RandomState(0).randint(0, 9, (6, 41)), tf.int32)

@@ -128,7 +128,7 @@ def raw_loop(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="the state that a batch leaves is fed with the next")
 def state_carried_by_feeds(tf, record, workdir):
     """Truncated backpropagation: the final LSTM state is fetched and fed as the next initial state."""
     text = np.random.RandomState(0).randint(0, 8, (7, 41))

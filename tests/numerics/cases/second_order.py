@@ -43,7 +43,7 @@ def adapted(tf, weights, rate, x, y):
     return [w - rate * g for w, g in zip(weights, gradients)], loss
 
 
-@case()
+@case(fixed="two sets of different sizes are fed")
 def maml_over_samples(tf, record, workdir):
     """Meta-learning whose support and query sets are rows of the batch: the inner step is a batch mean."""
     features, targets = plane(rows=40, width=3)

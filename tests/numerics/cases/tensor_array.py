@@ -33,7 +33,7 @@ def written_in_a_loop(tf, record, workdir):
         record_variables(tf, sess, record)
 
 
-@case()
+@case(fixed="it picks samples by their numbers")
 def unstacked_and_gathered(tf, record, workdir):
     """unstack, read, gather and a dynamic size, over a time-major input."""
     values = np.random.RandomState(0).randn(5, 20, 2).astype(np.float32)
