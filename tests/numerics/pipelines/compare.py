@@ -26,7 +26,7 @@ def script_case(script: Script, cut: Cut | None, tolerance: float = 1e-5, reason
     def body(tf: Any, record: Record, workdir: Path) -> None:
         script(tf, record, workdir, NoScopes() if cut is None else StageScopes(cut))
 
-    return Case(script.__name__, body, True, tolerance, reason, ALL_VERSIONS, False, (), None)
+    return Case(script.__name__, body, True, tolerance, reason, ALL_VERSIONS, False, (), None, "")
 
 
 def pipelined(cut: Cut, mode: str, settings: Mapping[str, Any] | None = None) -> Setting:
