@@ -117,9 +117,9 @@ class Lowering:
             self.turns[merge] = after[i] if i < len(after) else None
 
         inside = Region(values[first].rpartition(":")[0], constant)
-        found, effects = self._copy(condition, values, inside, f"{name}/cond/", caller)
+        found, before = self._copy(condition, values, inside, f"{name}/cond/", caller)
         go_on = self._boolean(found[0], condition.types[0], f"{name}/ToBool", inside, device)
-        decided = nodes.add("LoopCond", f"{name}/LoopCond", [go_on], inside, device, controls=effects)
+        decided = nodes.add("LoopCond", f"{name}/LoopCond", [go_on], inside, device, controls=before)
         exits = {}
         for i in variant:
             attrs = {"T": of_type(types[i])}
@@ -140,7 +140,7 @@ class Lowering:
         for i, value in enumerate(caller.inputs):
             if i in exits:
                 outputs.append(f"{exits[i]}:0")
-            elif types[i] == types_pb2.DT_RESOURCE:
+            elif types[i] == types_pb2.DT_RESOURCE or not (before or effects):
                 outputs.append(value)
             else:
                 # Who reads it after the loop may count on the loop's side effects.

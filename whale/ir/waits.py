@@ -1,12 +1,14 @@
-"""A proof that no collective waits for itself: what goes into a message is never needed for another part of it.
+"""A proof that no step waits for itself.
 
-All members of a collective are one: each waits for every other. A loop may wait for its own last turn, so a cycle is a
-fault only where it leads through a collective; and these never stand inside a loop.
+All members of a collective are one: each waits for every other, so what goes into a message must not be needed for
+another part of it. A loop is one: what it gives comes after all of its turns, and all that enters it is needed for
+them; only its own turns may follow one another. Seen so, the nodes of a step must have no cycle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from whale.errors import VerifyError
 
@@ -15,38 +17,46 @@ SHOWN = 12
 
 
 def check_waits(
-    reads: Mapping[str, Sequence[str]], groups: Iterable[Sequence[str]], shown: Callable[[str], str] = str
+    reads: Mapping[str, Sequence[str]],
+    groups: Iterable[Sequence[str]],
+    loops: Mapping[str, str] = MappingProxyType({}),
+    shown: Callable[[str], str] = str,
 ) -> None:
-    """Checks that no collective waits, at some remove, for its own result.
+    """Checks that no node, collective or loop waits, at some remove, for what comes of it.
 
     Nodes without prerequisites are taken away, one after another, until none is left but those in cycles and behind
-    them; where a collective is left, strongly connected components are found (R. Tarjan, Depth-first search and linear
-    graph algorithms, 1972). Takes time linear in the number of nodes and edges.
+    them; of what is left, strongly connected components are found (R. Tarjan, Depth-first search and linear graph
+    algorithms, 1972). Takes time linear in the number of nodes and edges.
 
     Args:
         reads: the nodes that each node reads or waits for; nodes that are absent read nothing.
         groups: the members of each collective.
+        loops: for each node in a loop, the name of the outermost one around it.
         shown: what a message calls a node.
 
     Raises:
         VerifyError: a run would hang; the message names the nodes of each such cycle.
     """
-    unit = {name: members[0] for members in groups for name in members}
+    first: dict[str, str] = {}
+    unit = {name: first.setdefault(loop, name) for name, loop in loops.items()}
+    collective = {name: members[0] for members in groups for name in members}
+    unit.update(collective)
     before: dict[str, set[str]] = {}
     for name, inputs in reads.items():
-        before.setdefault(unit.get(name, name), set()).update(unit.get(i, i) for i in inputs)
+        own = unit.get(name, name)
+        found = before.setdefault(own, set())
+        found.update(u for u in (unit.get(i, i) for i in inputs) if u != own or name not in loops)
     left = _peeled(before)
-    collectives = set(unit.values())
-    if collectives.isdisjoint(left):
+    if not left:
         return
     kept = {name: [i for i in before[name] if i in left] for name in left}
+    heads = {*collective.values(), *first.values()}
     faults: list[str] = []
-    for found in _components(kept):
-        if not collectives.isdisjoint(found) and (len(found) > 1 or found[0] in kept[found[0]]):
-            named = dict.fromkeys(shown(name) for name in sorted(found, key=lambda name: name not in collectives))
-            faults.append(f"{len(found)} nodes wait for one another: {', '.join([*named][:SHOWN])}")
-    if faults:
-        raise VerifyError("\n  ".join(["collectives that would wait for themselves:", *faults]))
+    for component in _components(kept):
+        if len(component) > 1 or component[0] in kept[component[0]]:
+            named = dict.fromkeys(shown(name) for name in sorted(component, key=lambda name: name not in heads))
+            faults.append(f"{len(component)} nodes wait for one another: {', '.join([*named][:SHOWN])}")
+    raise VerifyError("\n  ".join(["nodes that would wait for themselves:", *faults]))
 
 
 def _peeled(before: Mapping[str, set[str]]) -> set[str]:

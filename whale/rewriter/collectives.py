@@ -1,19 +1,20 @@
-"""What a run that is about to be imported does with its collectives, for ``whale.ir.verify``."""
+"""What a run that is about to be imported waits for: a proof that it comes to its end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from whale.ir.program import Op
 from whale.ir.verify import check_groups
 from whale.ir.waits import check_waits
+from whale.rewriter.frames import frames, producer
 from whale.rewriter.shadow import Shadow
 
 
 def check_collectives(shadow: Shadow, roots: Iterable[str], ops: Mapping[str, Op]) -> None:
-    """Checks that a run reaches every member of each collective collected for it, and that none waits for itself.
+    """Checks that a run reaches every member of each collective collected for it, and that nothing waits for itself.
 
     Args:
         shadow: with the run's nodes collected and not yet imported. Nodes imported earlier belong to other runs: none
@@ -22,28 +23,37 @@ def check_collectives(shadow: Shadow, roots: Iterable[str], ops: Mapping[str, Op
         ops: the script's, by name: a message names those that the nodes are copies of or serve.
 
     Raises:
-        VerifyError: it would hang, since a member is missing or waits for another's result.
+        VerifyError: it would hang, since a member is missing, or a node, a collective or a loop waits for its result.
     """
     nodes = {node.name: node for node in shadow.pending}
     members: dict[int, list[str]] = {}
     devices: dict[str, str] = {}
     for node in nodes.values():
         if node.op.startswith("Collective"):
-            members.setdefault(shadow.integers[_producer(node.input[3])], []).append(node.name)
+            members.setdefault(shadow.integers[producer(node.input[3])], []).append(node.name)
             devices[node.name] = node.device
-    if not members:
-        return
-    asked = {_producer(root) for root in roots}
-    reads = {name: [_producer(text) for text in node.input] for name, node in nodes.items()}
+    asked = {producer(root) for root in roots}
+    reads = {name: [producer(text) for text in node.input] for name, node in nodes.items()}
     check_groups(reads, list(members.values()), devices, asked)
     for reader, waited in (*_stacks(nodes), *_streams(nodes)):
         reads.setdefault(reader, []).append(waited)
+    loops = {name: frame[0] for name, frame in frames(nodes).items()}
+    check_waits(reads, list(members.values()), loops, in_words(shadow, ops))
+
+
+def in_words(shadow: Shadow, ops: Mapping[str, Op]) -> Callable[[str], str]:
+    """What messages call the nodes of a rewritten graph: the script's op that each is a copy of or serves.
+
+    Args:
+        shadow: with the nodes.
+        ops: the script's, by name.
+    """
 
     def shown(name: str) -> str:
         op = ops.get(shadow.origins[name].op) if name in shadow.origins else ops.get(name)
         return op.described() if op is not None else name
 
-    check_waits(reads, list(members.values()), shown)
+    return shown
 
 
 def _stacks(nodes: Mapping[str, NodeDef]) -> Iterator[tuple[str, str]]:
@@ -60,9 +70,9 @@ def _stacks(nodes: Mapping[str, NodeDef]) -> Iterator[tuple[str, str]]:
 
 def _stack(nodes: Mapping[str, NodeDef], node: NodeDef) -> str:
     """The stack whose handle an op reads, through what brings it into a loop."""
-    name = _producer(node.input[0])
+    name = producer(node.input[0])
     while name in nodes and nodes[name].op != "StackV2" and nodes[name].input:
-        name = _producer(nodes[name].input[0])
+        name = producer(nodes[name].input[0])
     return name
 
 
@@ -71,7 +81,3 @@ def _streams(nodes: Mapping[str, NodeDef]) -> Iterator[tuple[str, str]]:
     for node in nodes.values():
         if node.op == "_HostSend":
             yield node.attr["tensor_name"].s.decode().rpartition(":input_")[0], node.name
-
-
-def _producer(text: str) -> str:
-    return text[1:] if text.startswith("^") else text.partition(":")[0]

@@ -22,6 +22,9 @@ from tensorflow.core.framework import node_def_pb2
 from whale.ir import program as ir
 from whale.ir.program import split_tensor
 from whale.ir.schedule import Phase
+from whale.ir.waits import check_waits
+from whale.rewriter.collectives import in_words
+from whale.rewriter.frames import frames, producer, turns
 from whale.rewriter.mesh import Ordered
 from whale.rewriter.task_rows import Row, Settled, settle
 from whale.sharding.order import BACK_EDGES, ENTERS, EXITS, MERGES
@@ -53,6 +56,9 @@ def order_tasks(lowering: Lowering) -> Ordered:
     """Makes the nodes of a lowering run in the order of its schedule, by control edges.
 
     To be called when all its nodes are collected and none is imported.
+
+    Raises:
+        VerifyError: nodes wait for one another, in any order of tasks.
     """
     return _Ordering(lowering).run()
 
@@ -63,6 +69,8 @@ class _Ordering:
         self.nodes: dict[str, node_def_pb2.NodeDef] = {node.name: node for node in lowering.shadow.pending}
         self.tasks = {name: task for name, task in lowering.tasks.items() if name in self.nodes}
         self.sent = lowering.sent_to()
+        # What leaves a loop comes after all of its turns, whichever of its variables it is.
+        self.turns = turns(self.nodes, frames(self.nodes))
         self.reads = {name: self._inputs(node) for name, node in self.nodes.items()}
         self.number: dict[CopyTask, int] = {}
         self.list: list[CopyTask] = []
@@ -72,6 +80,8 @@ class _Ordering:
         """By task: the tasks it reads from."""
 
     def run(self) -> Ordered:
+        lowering = self.lowering
+        check_waits(self.reads, (), shown=in_words(lowering.shadow, lowering.program.ops))
         self._follow()
         ahead = self._ahead()
         if ahead:
@@ -86,7 +96,7 @@ class _Ordering:
 
     def _inputs(self, node: node_def_pb2.NodeDef) -> list[str]:
         """The nodes of this lowering that a node waits for, but for what comes round a loop."""
-        names = [text[1:] if text.startswith("^") else text.partition(":")[0] for text in node.input]
+        names = [*(producer(text) for text in node.input), *self.turns.get(node.name, ())]
         names.extend([sender for name in names for sender in self.sent.get(name, ())])
         found = [name for name in names if name in self.nodes]
         return [name for name in found if not (node.op in MERGES and self.nodes[name].op in BACK_EDGES)]
@@ -158,7 +168,7 @@ class _Ordering:
                 ops.add(op.name)
         found: set[str] = set()
         for name in self.reach:  # every node after what it reads
-            for text in self.nodes[name].input:
+            for text in (*self.nodes[name].input, *self.turns.get(name, ())):
                 other = text.partition(":")[0]
                 outside = other not in self.nodes and not text.startswith("^")
                 if other in found or (outside and self._user_op(other) in ops):

@@ -376,6 +376,23 @@ def loops_of_control_flow_v2(tf: Any, record: Record, workdir: Path, scopes: NoS
 
 
 @script
+def recurrent_layer_of_control_flow_v2(tf: Any, record: Record, workdir: Path, scopes: NoScopes) -> None:
+    """What no turn changes comes out of the loop as it went in, and the backward pass reads it there."""
+    tf.enable_control_flow_v2()
+
+    def part(number: int, hidden: Any) -> Any:
+        if number != 1:
+            return hidden
+        cell = tf.nn.rnn_cell.GRUCell(6)
+        return tf.nn.dynamic_rnn(cell, tf.stack([hidden, tf.tanh(hidden)], 1), dtype=tf.float32)[1]
+
+    net = network(tf, scopes, part)
+    # A mean over the batch, which all micro-batches wait for.
+    loss = net.loss + tf.reduce_mean(tf.square(net.logits - tf.reduce_mean(net.logits, 0)))
+    trained(tf, record, net, tf.train.GradientDescentOptimizer(0.1).minimize(loss))
+
+
+@script
 def conditionals_in_stages(tf: Any, record: Record, workdir: Path, scopes: NoScopes) -> None:
     """A fed switch between training and evaluation, and one that the step throws."""
     training = tf.placeholder(tf.bool, [])
