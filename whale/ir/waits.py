@@ -50,11 +50,11 @@ def check_waits(
     if not left:
         return
     kept = {name: [i for i in before[name] if i in left] for name in left}
-    heads = {*collective.values(), *first.values()}
+    rank = {**dict.fromkeys(first.values(), 1), **dict.fromkeys(collective.values(), 0)}
     faults: list[str] = []
     for component in _components(kept):
         if len(component) > 1 or component[0] in kept[component[0]]:
-            named = dict.fromkeys(shown(name) for name in sorted(component, key=lambda name: name not in heads))
+            named = dict.fromkeys(shown(name) for name in sorted(component, key=lambda name: (rank.get(name, 2), name)))
             faults.append(f"{len(component)} nodes wait for one another: {', '.join([*named][:SHOWN])}")
     raise VerifyError("\n  ".join(["nodes that would wait for themselves:", *faults]))
 
