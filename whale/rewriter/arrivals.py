@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from whale.rewriter.build import Builder, Place, shape_attr, type_attr
-from whale.rewriter.outside import outside, producer
+from whale.rewriter.frames import producer
+from whale.rewriter.outside import outside
 from whale.rewriter.shadow import Shadow
 
 _LEAVES = frozenset({"Exit", "RefExit", "Merge", "RefMerge"})

@@ -13,7 +13,7 @@ Frame = tuple[str, ...]
 
 
 def producer(text: str) -> str:
-    """The node that an input of a NodeDef names."""
+    """The node that an input of a NodeDef, or a tensor's name, speaks of."""
     return text[1:] if text.startswith("^") else text.partition(":")[0]
 
 

@@ -19,9 +19,10 @@ from collections.abc import Mapping, Sequence
 
 from tensorflow.core.framework import node_def_pb2
 
+from whale.rewriter.frames import producer
 from whale.rewriter.loop_checks import Unloopable
 from whale.rewriter.loop_waits import is_wait_inside, waits_outside
-from whale.rewriter.micro_loop_nodes import MARKS, Loop, node_of
+from whale.rewriter.micro_loop_nodes import MARKS, Loop
 from whale.rewriter.shadow import Shadow
 from whale.sharding.order import BACK_EDGES, ENTERS, EXITS, MERGES
 from whale.sharding.rules.source import RANDOM
@@ -95,7 +96,7 @@ class Wrapping:
         self.devices = devices
         self.prefix = prefix
         self.nodes = {node.name: node for node in shadow.pending}
-        self.reads = {name: [node_of(text) for text in node.input] for name, node in self.nodes.items()}
+        self.reads = {name: [producer(text) for text in node.input] for name, node in self.nodes.items()}
         for reads in self.reads.values():
             reads.extend([sender for other in reads for sender in sent.get(other, ())])
         self.level: dict[str, int] = {}
@@ -147,7 +148,7 @@ class Wrapping:
             for text in node.input:
                 # An op that works on whole values and waits for one of a micro-batch is not of it.
                 if not text.startswith("^") or (waits_only and self.shadow.origins[name].op in self.divided):
-                    readers.setdefault(node_of(text), []).append(name)
+                    readers.setdefault(producer(text), []).append(name)
         roots = self._frames()
         by_root: dict[str, list[str]] = {}
         for name, root in roots.items():

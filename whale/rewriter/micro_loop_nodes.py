@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 
 from whale.rewriter.build import type_attr
+from whale.rewriter.frames import producer
 from whale.rewriter.node_types import input_types
 from whale.rewriter.shadow import Origin, set_attributes
 from whale.sharding.order import ENTERS, MERGES
@@ -24,11 +25,6 @@ MARKS = (SUM, ROWS)
 The mark of a value in a branch of a conditional has two inputs more: what is there only where the branch is taken, and
 what is there only where it is not.
 """
-
-
-def node_of(text: str) -> str:
-    """The node that an input names."""
-    return text[1:] if text.startswith("^") else text.partition(":")[0]
 
 
 class Loop:
@@ -97,7 +93,7 @@ class Loop:
 
     def _read(self, text: str, kind: int, is_ref: bool, device: str) -> str:
         """What a node of the loop reads in place of one of its inputs."""
-        name = node_of(text)
+        name = producer(text)
         if name == self.all.index:
             return f"{self.counter}:0"
         if name in self.body and not self.all.is_mark(name):
@@ -132,7 +128,7 @@ class Loop:
             token = self._constant(np.int32(0), self.home, (f"^{name}",))
             attrs = {"T": type_attr("int32"), "is_constant": True, **self._frame()}
             self.entered[key] = self._node("Enter", [token], "enter", self.home, attrs)
-        return node_of(self.entered[key])
+        return producer(self.entered[key])
 
     def _frame(self) -> Mapping[str, object]:
         return {"frame_name": self.frame, "parallel_iterations": 1}
@@ -141,7 +137,7 @@ class Loop:
         """The variable of the loop that a mark stands for; its last value takes the mark's name."""
         kind = mark.attr["T"]
         value = self._read(mark.input[0], kind.type, False, mark.device)
-        life = f"^{node_of(mark.input[1])}" if len(mark.input) > 1 else ""
+        life = f"^{producer(mark.input[1])}" if len(mark.input) > 1 else ""
         if mark.op == SUM:
             value = self._or_nothing(mark, value)
             zero = self._constant(_zero(kind.type), mark.device)
@@ -162,7 +158,7 @@ class Loop:
         if len(mark.input) == 1:
             return value
         kind, device = mark.attr["T"], mark.device
-        absent = self._entered_life(node_of(mark.input[2]))
+        absent = self._entered_life(producer(mark.input[2]))
         zero = self._constant(_zero(kind.type), device, (f"^{absent}",))
         inputs = [self._mergeable(value, kind.type, device), zero]
         return self._node("Merge", inputs, "or_nothing", device, {"T": kind, "N": 2})

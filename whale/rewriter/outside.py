@@ -14,6 +14,7 @@ from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from whale import _tf
+from whale.rewriter.frames import producer
 
 _WAITS = frozenset(
     [
@@ -74,11 +75,6 @@ def reached(nodes: Mapping[str, NodeDef], roots: Iterable[str], fed: Collection[
         found[name] = nodes[name]
         stack.extend(text for text in nodes[name].input if (text if ":" in text else f"{text}:0") not in fed)
     return found
-
-
-def producer(text: str) -> str:
-    """The node that an input, or a tensor's name, speaks of."""
-    return text[1:] if text.startswith("^") else text.partition(":")[0]
 
 
 @functools.cache

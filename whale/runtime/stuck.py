@@ -10,7 +10,8 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from whale.errors import HangError
 from whale.ir.program import Op
-from whale.rewriter.outside import outside, producer, reached
+from whale.rewriter.frames import producer
+from whale.rewriter.outside import outside, reached
 from whale.rewriter.shadow import Shadow
 from whale.runtime.draws import Draws
 from whale.runtime.messages import failed_nodes
@@ -104,7 +105,8 @@ class CutStep:
         for group, texts in by_group.items():
             lines.extend([f"in {self._told_group(group, nodes)}:", *(f"  {text}" for text in sorted(texts))])
         if not waiting:
-            lines.append("TensorFlow does not say where. Its devices meet in")
+            meet = " Its devices meet in" if groups else ""
+            lines.append(f"TensorFlow does not say where.{meet}")
             lines.extend(f"  {self._told_group(group, nodes)}" for group in groups[:_SHOWN])
             lines.extend([f"  and in {len(groups) - _SHOWN} others"] if len(groups) > _SHOWN else [])
         return HangError("\n  ".join(lines), fix=_FIX)
@@ -132,7 +134,7 @@ class CutStep:
         op = self._ops.get(node.name if origin is None else origin.op)
         if op is None:
             return f"{node.op} '{node.name}'"
-        user = f"{op.type} '{op.name}'" + (f" at {op.site}" if op.site else "")
+        user = op.described()
         return f"{node.op} '{node.name}' (for {user})" if origin is not None and origin.own else user
 
     def _where(self, node: NodeDef) -> str:
