@@ -45,6 +45,8 @@ class Witness:
     """For each compared tensor: the op that reads it."""
     coarse: bool = False
     """Whether the run computes in 16 bits somewhere."""
+    barred: str = ""
+    """Why nothing is compared, though there may be something to compare."""
     sums: tuple[tuple[str, str] | None, ...] = ()
     """For each compared tensor that is a sum, up to a factor: that sum and what it adds up. None for others."""
 
@@ -110,12 +112,12 @@ class _Search:
                 for tensor in op.inputs[1:]:
                     if self._comparable(tensor):
                         compared.setdefault(tensor, op.name)
-        if any(op.type in RANDOM and op.name not in self.drawers for op in self.order.ops):
-            # It would be drawn for the check and again for the step.
-            return Witness((), (), ())
+        again = next((op for op in self.order.ops if op.type in RANDOM and op.name not in self.drawers), None)
+        if again is not None:
+            return Witness((), (), (), barred=f"{again.described()} would draw for the check and again for the step")
         coarse = any(kind.dtype in _COARSE for op in self.order.ops for kind in op.outputs)
         sums = tuple(self._sum(tensor) for tensor in compared)
-        return Witness(tuple(compared), self._drawn(), tuple(compared.values()), coarse, sums)
+        return Witness(tuple(compared), self._drawn(), tuple(compared.values()), coarse, sums=sums)
 
     def _classify_all(self) -> None:
         """Classifies until nothing changes: loops bring to their beginning what is only known at their end."""

@@ -69,7 +69,7 @@ class FirstSteps:
         else:
             program = binding.program
             found = witness(program, signature.fetches, signature.targets, signature.feeds, is_function, held)
-            self._seen[signature] = found
+            self._seen[signature] = found.barred or found
             return found.drawn
         return ()
 
