@@ -9,7 +9,7 @@ from pathlib import Path
 import whale
 
 PACKAGE = Path(whale.__file__).parent
-OUR_OWN = frozenset({"self", "cls", "os", "sys", "other"})
+OUR_OWN = frozenset({"self", "cls", "os", "sys", "threading", "other"})
 """Names of objects whose private attributes are ours, or Python's."""
 SEAM = ("_do_run", "_extend_graph", "_make_callable_from_options", "_session", "_target", "_config", "_c_graph")
 """Private names of TensorFlow that Whale depends on, which could be set by name."""

@@ -48,10 +48,10 @@ def between_the_sides(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None
     """Has something done between the computation of the whole side and that of the cut one."""
     side = FirstSteps._side
 
-    def watched(self: FirstSteps, binding: Any, plan: Any, tensors: Any, feeds: Any, dims: Any) -> Any:
+    def watched(self: FirstSteps, binding: Any, plan: Any, seen: Any, tensors: Any, feeds: Any, dims: Any) -> Any:
         if dims:
             action()
-        return side(self, binding, plan, tensors, feeds, dims)
+        return side(self, binding, plan, seen, tensors, feeds, dims)
 
     monkeypatch.setattr(FirstSteps, "_side", watched)
 
