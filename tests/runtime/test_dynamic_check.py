@@ -250,7 +250,8 @@ def test_what_cannot_be_had_without_a_side_effect_is_not_checked() -> None:
     assert verdicts(activation) == ["not checked: nothing that updates read can be computed without a side effect"]
 
 
-def test_what_draws_in_a_loop_is_not_drawn_once_more() -> None:
+@pytest.mark.parametrize("turns", [1, 10])
+def test_what_draws_in_a_loop_is_not_drawn_once_more(turns: int) -> None:
     with activate(options()) as activation, new_graph(), tf.Session() as sess:
         x = tf.placeholder(tf.float32, [None, 3])
         w = tf.get_variable("w", [3, 3], initializer=tf.ones_initializer())
@@ -258,13 +259,17 @@ def test_what_draws_in_a_loop_is_not_drawn_once_more() -> None:
         def turn(i: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return i + 1, tf.matmul(tf.nn.dropout(value, rate=0.5), w)
 
-        last = tf.while_loop(lambda i, _: i < 2, turn, [0, x])[1]
+        last = tf.while_loop(lambda i, _: i < 2, turn, [0, x], parallel_iterations=turns)[1]
         step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(last))
         sess.run(tf.global_variables_initializer())
         sess.run(step, {x: np.ones((4, 3))})
     (said,) = verdicts(activation)
     assert said.startswith("not checked: RandomUniform 'while/dropout/random_uniform/RandomUniform' at ")
     assert said.endswith(" would draw for the check and again for the step")
+    lines = [line for report in activation.reports if report.trains for line in report.lines]
+    assert any("draws in a loop, whose turns take the numbers in no fixed order" in line for line in lines) == (
+        turns > 1
+    )
 
 
 @pytest.mark.parametrize("guarded", [False, True], ids=["loop", "loop_in_a_conditional"])

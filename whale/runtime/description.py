@@ -8,6 +8,8 @@ from whale.planner.cut import Choice, Left
 from whale.rewriter.mesh import Lowered, Mesh
 from whale.runtime.pipeline_text import order_lines, pipeline_lines
 from whale.runtime.pipelining import Pipelining
+from whale.sharding.order import ENTERS, Order
+from whale.sharding.rules.source import RANDOM
 
 
 def why_whole(choice: Choice) -> str:
@@ -72,6 +74,15 @@ def _copies(mesh: Mesh) -> list[str]:
     return lines
 
 
+def _drawn_in_any_order(order: Order) -> Op | None:
+    """A random op in a loop of which TensorFlow runs several turns at a time."""
+    parallel = {
+        op.attrs.get("frame_name") for op in order.ops if op.type in ENTERS and op.attrs.get("parallel_iterations") != 1
+    }
+    random = (op for op in order.ops if op.type in RANDOM)
+    return next((op for op in random if not parallel.isdisjoint(order.frame(op.name))), None)
+
+
 def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh, unrolled: str = "") -> tuple[str, ...]:
     """What is parallel, where, and whether it is exact; ``unrolled`` says why micro-batches go through no loop."""
     analysis = choice.analysis
@@ -99,6 +110,12 @@ def plan_lines(choice: Choice, lowered: Lowered, mesh: Mesh, unrolled: str = "")
     for op, decision in whole:
         if decision.declined and op.phase is not Phase.UPDATE:
             lines.append(f"whole: {op.described()}: {decision.declined}")
+    unordered = _drawn_in_any_order(analysis.order)
+    if unordered is not None:
+        lines.append(
+            f"{unordered.described()} draws in a loop, whose turns take the numbers in no fixed order, on one device "
+            "too (parallel_iterations = 1 of the loop fixes it)"
+        )
     rough = sorted({d.approximate for _, d in whole if d.approximate})
     lines.extend(f"approximate: {text}" for text in rough)
     if not rough:
