@@ -185,8 +185,8 @@ class Batch(Category):
         OPTIONAL_SWITCH,
         None,
         "True: batch statistics and ratios are those of the whole batch, as on one device; False: each device "
-        "uses its own, which is faster and approximate. None: True in global mode, False in local mode and with "
-        "micro-batches, each of which then has its own.",
+        "uses its own, which is faster and approximate. None: False in local mode, True in global mode, where fused "
+        "batch norm has the statistics of each micro-batch if there are several.",
     )
 
 
