@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
@@ -23,6 +23,10 @@ def frames(nodes: Mapping[str, NodeDef]) -> dict[str, Frame]:
     Args:
         nodes: by name; what they read besides is in no loop.
     """
+    # An inner loop's Enter is reached again from the outer one's, with the longer frame.
+    stack: list[tuple[str, Frame]] = [(name, ()) for name in _of_types(nodes, ENTERS)]
+    if not stack:
+        return {}
     readers: dict[str, list[str]] = {}
     for node in nodes.values():
         for text in node.input:
@@ -30,8 +34,6 @@ def frames(nodes: Mapping[str, NodeDef]) -> dict[str, Frame]:
             if name in nodes and not (node.op in MERGES and nodes[name].op in BACK_EDGES):
                 readers.setdefault(name, []).append(node.name)
     found: dict[str, Frame] = {}
-    # Outer loops first: an Enter of an inner one is reached from the Enter of the outer one.
-    stack: list[tuple[str, Frame]] = [(name, ()) for name, node in nodes.items() if node.op in ENTERS]
     while stack:
         name, around = stack.pop()
         node = nodes[name]
@@ -58,5 +60,5 @@ def turns(nodes: Mapping[str, NodeDef], framed: Mapping[str, Frame]) -> dict[str
     return {name: back.get(framed.get(name, ()), ()) for name in _of_types(nodes, EXITS)}
 
 
-def _of_types(nodes: Mapping[str, NodeDef], types: frozenset[str]) -> Iterable[str]:
+def _of_types(nodes: Mapping[str, NodeDef], types: frozenset[str]) -> list[str]:
     return [name for name, node in nodes.items() if node.op in types]
